@@ -21,14 +21,34 @@ _PRIMITIVES: dict[str, type[types.DataType]] = {
     "enum": types.StringType,
     "fixed": types.BinaryType,
 }
-_LOGICAL: dict[str, type[types.DataType]] = {
-    "date": types.DateType,
-    "timestamp-millis": types.TimestampType,
-    "timestamp-micros": types.TimestampType,
-    "local-timestamp-millis": types.TimestampNTZType,
-    "local-timestamp-micros": types.TimestampNTZType,
-    "uuid": types.StringType,
+_LOGICAL: dict[tuple[str, str], type[types.DataType]] = {
+    ("int", "date"): types.DateType,
+    ("long", "timestamp-millis"): types.TimestampType,
+    ("long", "timestamp-micros"): types.TimestampType,
+    ("long", "local-timestamp-millis"): types.TimestampNTZType,
+    ("long", "local-timestamp-micros"): types.TimestampNTZType,
 }
+_DECIMAL = {("bytes", "decimal"), ("fixed", "decimal")}
+
+
+def schema_from(text: str) -> dict[str, object] | list[object] | str:
+    """A schema as it is to be read: without the logical types that no column has (`uuid`, `time-millis`, ...) or that
+    are of another type. Avro has them ignored, and their values are those of the type below.
+
+    Raises:
+        ConfigError: It is no JSON.
+    """
+    try:
+        schema: dict[str, object] | list[object] | str = json.loads(text, object_hook=_without_other_logical)
+        return schema
+    except ValueError as error:
+        raise ConfigError(f"value_schema is no JSON: {error}") from None
+
+
+def _without_other_logical(schema: dict[str, object]) -> dict[str, object]:
+    if (str(schema.get("type")), str(schema.get("logicalType"))) not in _LOGICAL.keys() | _DECIMAL:
+        schema.pop("logicalType", None)
+    return schema
 
 
 def struct_of(text: str) -> types.StructType:
@@ -40,11 +60,7 @@ def struct_of(text: str) -> types.StructType:
     Raises:
         ConfigError: It is no such schema, or has something that a table cannot have; the message names the field.
     """
-    try:
-        schema = json.loads(text)
-    except ValueError as error:
-        raise ConfigError(f"value_schema is no JSON: {error}") from None
-    found, _is_nullable = _type(schema, {}, "the value")
+    found, _is_nullable = _type(schema_from(text), {}, "the value")
     if not isinstance(found, types.StructType):
         raise ConfigError(f"value_schema is of a record, not of {found.simpleString()}")
     return found
@@ -77,10 +93,10 @@ def _named(name: str, named: dict[str, Mapping[str, object]], path: str) -> tupl
 def _complex(
     kind: str, schema: Mapping[str, object], named: dict[str, Mapping[str, object]], path: str
 ) -> types.DataType:
-    logical = schema.get("logicalType")
-    if logical == "decimal":
+    logical = (kind, str(schema.get("logicalType")))
+    if logical in _DECIMAL:
         return types.DecimalType(int(str(schema["precision"])), int(str(schema.get("scale", 0))))
-    if isinstance(logical, str) and logical in _LOGICAL:
+    if logical in _LOGICAL:
         return _LOGICAL[logical]()
     match kind:
         case "record":

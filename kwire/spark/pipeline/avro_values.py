@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from io import BytesIO
 
@@ -10,6 +9,7 @@ import fastavro
 import pyarrow as pa
 
 from kwire.errors import ConfigError
+from kwire.spark.pipeline.avro_types import schema_from
 
 # What schema registries put in front: a zero, and four bytes with the number of the schema.
 FRAME_BYTES = 5
@@ -50,8 +50,9 @@ def decoder(schema: str, columns: pa.DataType, *, is_framed: bool) -> Callable[[
 
 def parse(schema: str) -> dict[str, object]:
     """Raises: ConfigError, if it is no schema."""
+    given = schema_from(schema)
     try:
-        parsed = fastavro.parse_schema(json.loads(schema))
+        parsed = fastavro.parse_schema(given)
     except (ValueError, KeyError, TypeError, fastavro.schema.SchemaParseException) as error:
         raise ConfigError(f"value_schema is no schema of Avro: {error}") from None
     assert isinstance(parsed, dict)

@@ -78,6 +78,32 @@ def test_values_are_read_as_they_were_written() -> None:
     assert found == {**ORDER, "counts": [("k", 5)]}  # as Arrow gives maps
 
 
+@pytest.mark.parametrize(
+    ("kind", "logical", "value", "column"),
+    [
+        ("string", "uuid", "d7a1f2f6-6b2c-4d0e-9c55-0f6d8c1f6f10", "string"),
+        ("int", "time-millis", 3_723_000, "int"),
+        ("long", "time-micros", 3_723_000_000, "bigint"),
+        ("long", "timestamp-nanos", 1_700_000_000_000_000_000, "bigint"),
+        ("string", "date", "2026-11-22", "string"),
+        ("long", "decimal", 5, "bigint"),
+    ],
+)
+def test_a_logical_type_that_no_column_has_is_read_as_the_type_below_it(
+    kind: str, logical: str, value: object, column: str
+) -> None:
+    """Java writes UUIDs and times of day so. No batch with one of them went through."""
+    field = {"name": "a", "type": ["null", {"type": kind, "logicalType": logical}]}
+    schema = json.dumps({"type": "record", "name": "R", "fields": [field]})
+    plain = {"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", kind]}]}
+    stream = BytesIO()
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(plain), {"a": value})
+    struct = struct_of(schema)
+    assert struct.simpleString() == f"struct<a:{column}>"
+    decode = decoder(schema, to_arrow_type(struct, timezone="UTC"), is_framed=False)
+    assert decode(pa.array([stream.getvalue()], pa.binary())).to_pylist() == [{"a": value}]
+
+
 def test_values_that_do_not_fit_are_null_and_the_others_are_there() -> None:
     found = decoded([b"", b"\xff", None, written(), written() + b"more", written()[:-1]])
     assert [each is None for each in found] == [True, True, True, False, True, True]
