@@ -14,6 +14,7 @@ from kwire.spark.pipeline.avro_types import schema_from
 # What schema registries put in front: a zero, and four bytes with the number of the schema.
 FRAME_BYTES = 5
 MAGIC = 0
+_MISFITS = (pa.ArrowException, OverflowError)
 
 
 def decoder(schema: str, columns: pa.DataType, *, is_framed: bool) -> Callable[[pa.Array], pa.Array]:
@@ -43,9 +44,23 @@ def decoder(schema: str, columns: pa.DataType, *, is_framed: bool) -> Callable[[
         return found if stream.tell() == len(value) else None
 
     def decode(values: pa.Array) -> pa.Array:
-        return pa.array(map(one, values.to_pylist()), columns)
+        found = [one(value) for value in values.to_pylist()]
+        try:
+            return pa.array(found, columns)
+        except _MISFITS:
+            return pa.array([each if _fits(each, columns) else None for each in found], columns)
 
     return decode
+
+
+def _fits(value: object, columns: pa.DataType) -> bool:
+    """Not all that Avro's bytes can say fits its own types: an int may have more than 32 bits there, and a decimal more
+    digits than it has."""
+    try:
+        pa.array([value], columns)
+    except _MISFITS:
+        return False
+    return True
 
 
 def parse(schema: str) -> dict[str, object]:

@@ -109,6 +109,21 @@ def test_values_that_do_not_fit_are_null_and_the_others_are_there() -> None:
     assert [each is None for each in found] == [True, True, True, False, True, True]
 
 
+def test_numbers_that_are_too_large_for_their_type_are_null_and_the_others_are_there() -> None:
+    """They are no int and no decimal of four digits, though fastavro reads them. All values of the batch failed."""
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}
+    fields = [{"name": "a", "type": "int"}, {"name": "price", "type": price}]
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    decode = decoder(schema, to_arrow_type(struct_of(schema), timezone="UTC"), is_framed=False)
+    values = [b"\x02\x02\x64", b"\xfe\xff\xff\xff\xff\x01\x02\x64", b"\x02\x06\x64\x64\x64", b"\x04\x02\x64"]
+    assert decode(pa.array(values, pa.binary())).to_pylist() == [
+        {"a": 1, "price": Decimal("1.00")},
+        None,
+        None,
+        {"a": 2, "price": Decimal("1.00")},
+    ]
+
+
 def test_a_schema_registry_s_five_bytes_are_taken_off() -> None:
     framed = b"\x00\x00\x00\x00\x2a" + written()
     found = decoded([framed, written(), b"\x00\x00", b""], is_framed=True)
