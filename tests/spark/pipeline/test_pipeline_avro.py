@@ -47,6 +47,11 @@ ORDER = {
 }
 
 
+def decimal_of(**digits: int) -> str:
+    price = {"type": "bytes", "logicalType": "decimal", **digits}
+    return json.dumps({"type": "record", "name": "R", "fields": [{"name": "a", "type": price}]})
+
+
 def written(order: object = ORDER) -> bytes:
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(json.loads(SCHEMA)), order)
@@ -130,6 +135,20 @@ def test_a_schema_registry_s_five_bytes_are_taken_off() -> None:
     assert [each is None for each in found] == [False, True, True, True]
 
 
+@pytest.mark.parametrize("said_first", [{"name": "A", "namespace": "com.acme"}, {"name": "com.acme.A"}, {"name": "A"}])
+@pytest.mark.parametrize("said_again", ["com.acme.A", "A"])
+def test_a_type_is_known_by_its_name_with_or_without_the_namespace_it_is_in(
+    said_first: dict[str, str], said_again: str
+) -> None:
+    """Full names were no types, unless the type had been described by one."""
+    place = {"type": "record", "fields": [{"name": "x", "type": "int"}], **said_first}
+    other = {"type": "record", "name": "org.other.A", "fields": [{"name": "y", "type": "string"}]}
+    fields = [{"name": "a", "type": place}, {"name": "b", "type": other}, {"name": "c", "type": ["null", said_again]}]
+    schema = {"type": "record", "name": "Order", "namespace": "com.acme", "fields": fields}
+    fastavro.parse_schema(schema)
+    assert struct_of(json.dumps(schema)).simpleString() == "struct<a:struct<x:int>,b:struct<y:string>,c:struct<x:int>>"
+
+
 @pytest.mark.parametrize(
     ("schema", "said"),
     [
@@ -144,6 +163,9 @@ def test_a_schema_registry_s_five_bytes_are_taken_off() -> None:
         ('{"type": "record", "name": "R"}', "a record without fields"),
         ('{"type": "record", "name": "R", "fields": [{"type": "int"}]}', "which has no name"),
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": 5}]}', r"value\.a is 5"),
+        (decimal_of(precision=39), r"value\.a is a decimal of precision 39 and scale 0; .* up to 38"),
+        (decimal_of(precision=4, scale=5), "precision 4 and scale 5"),
+        (decimal_of(), "precision None"),
     ],
 )
 def test_schemas_that_make_no_table_are_told(schema: str, said: str) -> None:
