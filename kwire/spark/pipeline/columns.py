@@ -17,6 +17,7 @@ from kwire.spark.pipeline.plan import TIME_PARTITIONS, OnBad, PipelinePlan, Valu
 KAFKA_COLUMNS = ("key", "topic", "partition", "offset", "timestamp")
 BAD_COLUMN = "kafka_bad_value"
 _PARSED = "kafka_parsed_value"
+_WRAPPED = "value"
 
 
 def with_columns(rows: DataFrame, plan: PipelinePlan) -> DataFrame:
@@ -56,18 +57,24 @@ def _with_fields(rows: DataFrame, plan: PipelinePlan) -> DataFrame:
     found = rows.withColumn(_PARSED, parsed)
     if plan.on_bad is OnBad.FAIL:
         found = found.withColumn(_PARSED, functions.when(_is_bad(plan), _complaint()).otherwise(functions.col(_PARSED)))
-    columns = [functions.col(f"`{_PARSED}`.`{name}`").alias(name) for name in fields]
+    columns = [_struct(plan).getField(name).alias(name) for name in fields]
     columns += [functions.col(name).alias(alias) for name, alias in kafka.items()]
     if plan.on_bad is OnBad.KEEP:
         columns.append(functions.when(_is_bad(plan), functions.col("value")).alias(BAD_COLUMN))
     return found.select(*columns)
 
 
+def _struct(plan: PipelinePlan) -> Column:
+    """The schema's fields, in the column of what was parsed."""
+    parsed = functions.col(_PARSED)
+    return parsed.getField(_WRAPPED) if plan.value_format is ValueFormat.JSON else parsed
+
+
 def _is_bad(plan: PipelinePlan) -> Column:
     """Whether there is a value and nothing could be made of it."""
-    nothing = functions.col(_PARSED).isNull()
+    nothing = _struct(plan).isNull()
     if plan.value_format is ValueFormat.JSON:
-        nothing |= functions.col(f"`{_PARSED}`.`{BAD_COLUMN}`").isNotNull()
+        nothing |= functions.col(_PARSED).getField(BAD_COLUMN).isNotNull()
     return functions.col("value").isNotNull() & nothing
 
 
@@ -77,7 +84,7 @@ def _complaint() -> Column:
 
 
 def _parsed(plan: PipelinePlan) -> tuple[Column, list[str]]:
-    """The value as a struct, and the names of the schema's fields."""
+    """The value as a struct (JSON: see `_struct`), and the names of the schema's fields."""
     assert plan.value_schema is not None
     if plan.value_format is ValueFormat.JSON:
         schema = json_struct(plan.value_schema)
@@ -104,9 +111,13 @@ def json_struct(text: str) -> types.StructType:
 
 
 def _from_json(schema: types.StructType) -> Column:
-    asked = types.StructType([*schema.fields, types.StructField(BAD_COLUMN, types.StringType())])
+    """The value as a field of an object: what stands behind it then breaks the object. By itself Spark reads the first
+    document, and does not look for more."""
+    asked = types.StructType([types.StructField(_WRAPPED, schema), types.StructField(BAD_COLUMN, types.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": BAD_COLUMN}
-    return functions.from_json(functions.col("value").cast("string"), asked, options)
+    value = functions.col("value").cast("string")
+    wrapped = functions.concat(functions.lit(f'{{"{_WRAPPED}":'), value, functions.lit("}"))
+    return functions.from_json(wrapped, asked, options)
 
 
 def _from_avro(schema: types.StructType, plan: PipelinePlan) -> Column:

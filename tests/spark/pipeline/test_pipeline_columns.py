@@ -103,6 +103,20 @@ def test_or_they_fail_the_query_which_names_the_record(
         made(spark, [good, b"\xff"], value_format=value_format, value_schema=schema)
 
 
+@pytest.mark.parametrize("more", [b' {"id": 8}', b'\n{"id": 8}', b', {"id": 8}', b" and more"])
+def test_a_value_that_goes_on_behind_its_document_does_not_fit(spark: SparkSession, more: bytes) -> None:
+    """Spark reads the first document, and leaves out the rest without a word."""
+    values = [b' {"id": 7}\n', b'{"id": 7}' + more]
+    found = made(spark, values, value_format="json", value_schema="id BIGINT", on_bad="keep")
+    assert [(row["id"], row["kafka_bad_value"]) for row in found] == [(7, None), (None, values[1])]
+
+
+def test_a_field_may_have_any_name(spark: SparkSession) -> None:
+    schema = "`a.b` BIGINT, `c``d` BIGINT, value BIGINT"
+    (row,) = made(spark, [b'{"a.b": 1, "c`d": 2, "value": 3}'], value_format="json", value_schema=schema)
+    assert list(row.values())[:3] == [1, 2, 3]
+
+
 def test_folders_may_be_by_the_time_of_records(spark: SparkSession) -> None:
     (row,) = made(
         spark, [b'{"id": 7}'], value_format="json", value_schema="id BIGINT", partition_by="date,hour,kafka_topic"
