@@ -29,12 +29,13 @@ def next_offset(
         on_loss: told of what was never read and is gone.
     """
     covered = from_form(start)
-    logs = {tp: range(begins[tp], max(begins[tp], ends[tp])) for tp in ends if tp in begins}
+    # Where retention has passed the end by now, there is nothing to read up to there; no batch goes further than that.
+    logs = {tp: range(min(begins[tp], ends[tp]), ends[tp]) for tp in ends if tp in begins}
     if deleted := covered.keys() - ends.keys():
         on_loss(errors.partitions_deleted(deleted))
     for tp in sorted(logs.keys() - covered.keys()):
-        if logs[tp].start:
-            on_loss(errors.added_partition_does_not_start_at_zero(tp, logs[tp].start))
+        if begins[tp]:
+            on_loss(errors.added_partition_does_not_start_at_zero(tp, begins[tp]))
     for each in lost(covered, logs):
         on_loss(_loss(each, logs[each.partition]))
     kept = {tp: each for tp, each in covered.items() if tp not in deleted}

@@ -47,6 +47,19 @@ def test_offsets_are_plain_until_there_is_backfill_and_again_when_it_is_done() -
     assert advanced(behind, {0: 0}, {0: 710}) == ({"orders": {"0": 710}}, [])
 
 
+def test_a_batch_never_ends_behind_the_end_it_was_given_though_the_log_begins_behind_it_by_now() -> None:
+    """With Trigger.AvailableNow the end is that of when the query began, and retention goes on meanwhile. Such a query
+    failed, as one whose offsets are wrong, where data loss was to be lived with."""
+    start: dict[str, object] = {"orders": {"0": {"head": 500, "gaps": [[100, 300]]}, "1": 600}}
+    assert advanced(start, {0: 900, 1: 900}, {0: 700, 1: 600}) == (
+        {"orders": {"0": 700, "1": 600}},
+        [
+            "COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [100, 300) for topic partition orders-0.",
+            "COULD_NOT_READ_OFFSET_RANGE: Could not read records in offset [500, 700) for topic partition orders-0.",
+        ],
+    )
+
+
 def test_ranges_are_those_between_two_offsets_fresh_ones_first() -> None:
     start: dict[str, object] = {"orders": {"0": 0, "1": 5}}
     end: dict[str, object] = {"orders": {"0": {"head": 700, "gaps": [[300, 600]]}, "1": 9}}
