@@ -102,12 +102,16 @@ def parsed(content: bytes) -> Offsets:
 
 
 def file_system(checkpoint: str) -> tuple[FileSystem, str]:
-    """Where a checkpoint is. Raises: OptionError, if that is no file system that pyarrow knows."""
+    """Where a checkpoint is, with the words of Hadoop's paths: a colon in front of the first slash ends a scheme, and
+    what follows `file:` is a path as it stands. Raises: OptionError, if that is no file system that pyarrow knows."""
     from pyarrow import ArrowInvalid
     from pyarrow.fs import FileSystem, LocalFileSystem  # not before there is one to ask: most streams name none
 
-    if "://" not in checkpoint and not checkpoint.startswith("file:"):
+    scheme, colon, rest = checkpoint.partition(":")
+    if not colon or "/" in scheme or len(scheme) == 1:  # the latter is a drive
         return LocalFileSystem(), checkpoint
+    if scheme == "file":
+        return LocalFileSystem(), f"/{rest[2:].partition('/')[2]}" if rest.startswith("//") else rest
     try:
         files, path = FileSystem.from_uri(checkpoint)
     except (ArrowInvalid, OSError) as error:

@@ -54,11 +54,18 @@ def test_what_cannot_be_read_is_not_written_over(tmp_path: Path, content: bytes,
     assert (tmp_path / "sources/0/0").read_bytes() == content
 
 
-def test_a_location_may_be_a_uri(tmp_path: Path) -> None:
-    InitialOffsets(f"file://{tmp_path}").add({T0: 5})
-    assert InitialOffsets(str(tmp_path)).read() == {T0: 5}
+@pytest.mark.parametrize("scheme", ["file://", "file://localhost", "file:"])
+@pytest.mark.parametrize("name", ["checkpoint", "a checkpoint", "a%20checkpoint", "a:b"])
+def test_a_location_may_be_a_uri_of_a_file_as_hadoop_reads_it(tmp_path: Path, scheme: str, name: str) -> None:
+    """That is where Spark's checkpoint is. With a space in it there was none, and %20 was one."""
+    InitialOffsets(f"{scheme}{tmp_path}/{name}").add({T0: 5})
+    assert [folder.name for folder in tmp_path.iterdir()] == [name]
+    assert InitialOffsets(f"{tmp_path}/{name}").read() == {T0: 5}
 
 
-def test_an_unknown_kind_of_location_is_refused() -> None:
-    with pytest.raises(OptionError, match=r"Option 'kwire\.checkpointLocation': cannot use nowhere://x/y"):
-        InitialOffsets("nowhere://x/y")
+@pytest.mark.parametrize("location", ["nowhere://x/y", "dbfs:/x/y", "nowhere:x"])
+def test_an_unknown_kind_of_location_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, location: str) -> None:
+    """Those without two slashes were taken for paths, until pyarrow said that they are none."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(OptionError, match=rf"Option 'kwire\.checkpointLocation': cannot use {location}: "):
+        InitialOffsets(location).add({T0: 5})
