@@ -112,9 +112,13 @@ def _limit(given: GivenOptions, names: _Names, default: Limit) -> Limit:
 
 def _specific(name: str, text: str) -> SpecificOffsets:
     try:
-        return SpecificOffsets(offsets_from_json(text))
+        offsets = offsets_from_json(text)
     except OptionError as error:
         raise OptionError(f"Option '{name}': {error}") from error
+    for tp in sorted(offsets):
+        if offsets[tp] < EARLIEST_OFFSET:
+            raise OptionError(f"Option '{name}': {tp} has no offset {offsets[tp]}; -1 is the latest, -2 the earliest")
+    return SpecificOffsets(offsets)
 
 
 def _timestamps(name: str, given: GivenOptions) -> dict[TopicPartition, int]:

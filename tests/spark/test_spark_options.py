@@ -136,6 +136,7 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"failOnDataLoss": "perhaps"}, "Option 'failOnDataLoss': For input string: \"perhaps\""),
     ({"startingTimestamp": "soon"}, "Expected a single long value, got soon"),
     ({"startingOffsets": "early"}, "Option 'startingOffsets': Expected e.g."),
+    ({"startingOffsets": '{"t":{"0":-3}}'}, "Option 'startingOffsets': t-0 has no offset -3"),
     ({"startingOffsetsByTimestamp": "early"}, "Option 'startingOffsetsByTimestamp': Expected e.g."),
     ({"startingOffsetsByTimestampStrategy": "no"}, "No value found for 'NO'"),
     ({"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "10"}, "higher than the maxOffsetsPerTrigger(10)"),
@@ -185,6 +186,7 @@ def test_a_query_without_what_it_needs_is_refused(options: dict[str, str | None]
         ({"startingOffsets": '{"t":{"0":-1}}'}, "startingOffsets for t-0 can't be latest for batch queries on Kafka"),
         ({"endingOffsets": "earliest"}, "ending offset can't be earliest for batch queries on Kafka"),
         ({"endingOffsets": '{"t":{"0":-2}}'}, "ending offset for t-0 can't be earliest for batch queries on Kafka"),
+        ({"endingOffsets": '{"t":{"0":-3}}'}, "Option 'endingOffsets': t-0 has no offset -3"),
     ],
 )
 def test_a_batch_is_of_what_there_is(options: dict[str, str], message: str) -> None:
