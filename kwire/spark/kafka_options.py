@@ -63,10 +63,11 @@ def kafka_settings(given: GivenOptions) -> KafkaSettings:
         OptionError: One is refused, unknown, or has a value that cannot be; or the brokers are missing.
     """
     named = {name.removeprefix(PREFIX): value for name, value in given.items() if name.startswith(PREFIX)}
-    if "group.id" in named:
+    in_javas_words = {name.replace("_", ".") for name in named}  # kwire's own are taken as well
+    if "group.id" in in_javas_words:
         log.warning(GROUP_ID_WARNING)
     for name, message in _REFUSED.items():
-        if name in named:
+        if name in in_javas_words:
             raise OptionError(message)
     if "bootstrap.servers" not in named:
         raise OptionError("Option 'kafka.bootstrap.servers' must be specified for configuring Kafka consumer")

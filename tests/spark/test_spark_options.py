@@ -142,6 +142,8 @@ REFUSED: list[tuple[dict[str, str], str]] = [
     ({"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "10"}, "higher than the maxOffsetsPerTrigger(10)"),
     ({"maxTriggerDelay": "soon"}, "Failed to parse time string: soon"),
     ({"kafka.auto.offset.reset": "latest"}, "set the source option 'startingOffsets'"),
+    ({"kafka.auto_offset_reset": "latest"}, "set the source option 'startingOffsets'"),
+    ({"kafka.enable_auto_commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
     ({"kafka.key.deserializer": "x"}, "'key.deserializer' is not supported as keys are deserialized as byte arrays"),
     ({"kafka.value.deserializer": "x"}, "'value.deserializer' is not supported as values are deserialized"),
     ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
@@ -232,6 +234,7 @@ def test_a_stream_has_no_end() -> None:
         ({"kwire.freshFirst": "stateless"}, "kwire.freshFirst option ignored in batch queries"),
         ({"startingOffset": "earliest"}, "option 'startingoffset' is ignored; did you mean 'startingOffsets'?"),
         ({"kafka.group.id": "g"}, "Kafka option 'kafka.group.id' has been set on this query"),
+        ({"kafka.group_id": "g"}, "Kafka option 'kafka.group.id' has been set on this query"),
     ],
 )
 def test_what_has_no_effect_is_warned_of(
