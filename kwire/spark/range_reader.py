@@ -35,6 +35,7 @@ _LATE = {EARLIEST_OFFSET: "its beginning", LATEST_OFFSET: "its end"}
 
 # Consumers that nobody uses now, by process and settings. A process that was forked must not touch its parent's.
 _idle: dict[tuple[int, ConsumerConfig], RangeConsumer] = {}
+_MOST_IDLE = 8
 
 
 def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -57,9 +58,16 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
     finally:
         # A reader that failed, or was left in the middle, may be in any state.
         if is_sound and key not in _idle:
-            _idle[key] = consumer
+            _keep(key, consumer)
         else:
             consumer.close(timeout_ms=0)  # it may be an outage that has to be told of
+
+
+def _keep(key: tuple[int, ConsumerConfig], consumer: RangeConsumer) -> None:
+    """For the next task. Settings may never come again (a token that was renewed): those used last are kept."""
+    _idle[key] = consumer
+    while len(_idle) > _MOST_IDLE:
+        _idle.pop(next(iter(_idle))).close(timeout_ms=0)
 
 
 class _TaskRead:

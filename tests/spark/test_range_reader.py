@@ -8,6 +8,7 @@ import pytest
 
 from kwire import TopicPartition
 from kwire.clock import monotonic_ms
+from kwire.consumer.range_consumer import RangeConsumer
 from kwire.errors import CorruptRecordError, KafkaTimeoutError
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
@@ -90,6 +91,25 @@ def test_the_consumer_stays_for_the_next_task(cluster: Cluster) -> None:
     (before,) = range_reader._idle.values()
     read(cluster, (OffsetRange(A1, 0, 5),))
     assert list(range_reader._idle.values()) == [before]
+
+
+def test_of_many_settings_the_consumers_that_were_used_last_stay(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker kept one for each, with its thread, as long as it lived: of every query that had a new token, say."""
+    closed: list[str] = []
+    close = RangeConsumer.close
+
+    def noted(consumer: RangeConsumer, *, timeout_ms: float | None = None) -> None:
+        closed.append(str(consumer._config.client_id))
+        close(consumer, timeout_ms=timeout_ms)
+
+    monkeypatch.setattr(RangeConsumer, "close", noted)
+    monkeypatch.setattr(range_reader, "_MOST_IDLE", 2)
+    for name in ("first", "second", "first", "third"):
+        read(cluster, (OffsetRange(A0, 0, 5),), **{"kafka.client.id": name})
+    assert [config.client_id for _, config in range_reader._idle] == ["first", "third"]
+    assert closed == ["second"]
 
 
 def test_records_that_are_gone_fail_the_task(cluster: Cluster) -> None:
