@@ -149,6 +149,17 @@ def partition_offset_changed(tp: TopicPartition, before: int, now: int) -> DataL
     )
 
 
+def first_batch_began_earlier(ends: Mapping[TopicPartition, int]) -> DataLossError:
+    """Args: ends: of a batch that the query was stopped in, of the partitions that begin behind it when asked again."""
+    return DataLossError(
+        "PARTITION_OFFSET_CHANGED",
+        f"The first batch of this query was to end at {places(ends)}, and was not through when the query was stopped; "
+        "where it was to begin is not known any more, for what says where to start means a later place by now. To "
+        "begin anew, give the query another checkpoint, and give it to the source as well, as "
+        "kwire.checkpointLocation: then it is written down where the query begins.",
+    )
+
+
 def could_not_read(tp: TopicPartition, start: int, end: int) -> DataLossError:
     return DataLossError(
         "COULD_NOT_READ_OFFSET_RANGE", f"Could not read records in offset [{start}, {end}) for topic partition {tp}."

@@ -20,6 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from kwire.clock import wall_clock_ms
+from kwire.spark import errors
 from kwire.spark.admission import Delay, check_still_there, check_target, rate_limited
 from kwire.spark.batch import TaskPartition, read_partition
 from kwire.spark.group_progress import GroupProgress
@@ -64,9 +65,9 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if location is None:
             if not isinstance(self._options.start, Earliest):
                 log.warning(
-                    "if this query is stopped before its first batch is through, it starts anew where the log ends "
-                    "then; with its checkpointLocation in the option kwire.checkpointLocation as well, it begins where "
-                    "it was to begin"
+                    "if this query is stopped before its first batch is through, what that was to read is lost; with "
+                    "the query's checkpointLocation in the option kwire.checkpointLocation as well, it begins where it "
+                    "was to begin"
                 )
             self._looked_up = self._reader.initial(self._options.start)
             return self._looked_up
@@ -122,10 +123,20 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begins == self._looked_up:
             # The first batch, planned before and not through: where it began was not written down, and partitions
             # that have come since are none of it (SPARK-53560).
-            begins = self._without_added(begins, ends)
+            begins = self._without_added(self._known_begins(begins, ends), ends)
         on_loss = loss_handler(self._options)
         ranges = stream_ranges(self._options, self._reader, begins, ends, on_loss)
         return [TaskPartition(task) for task in tasks(ranges, self._options.ranges_per_task)]
+
+    def _known_begins(self, begins: Offsets, ends: Offsets) -> Offsets:
+        """Where a batch begins; at its end, if that is all there is to say: another process has planned the query's
+        first batch, and what it was told of the beginning is lost."""
+        if self._latest is not None or begins != self._looked_up:
+            return begins
+        lost = {tp: end for tp, end in ends.items() if end < begins.get(tp, end)}
+        if lost:
+            loss_handler(self._options)(errors.first_batch_began_earlier(lost))
+        return {**begins, **lost}
 
     def _without_added(self, begins: Offsets, ends: Offsets) -> Offsets:
         if begins.keys() <= ends.keys():

@@ -81,3 +81,32 @@ def test_a_partition_that_is_gone_before_the_first_batch_is_lost(cluster: Cluste
     cluster.delete_topic("b")
     with pytest.raises(DataLossError, match=r"PARTITIONS_DELETED.*b-0"):
         reader.partitions(begin, reader.latestOffset(begin, ReadAllAvailable()))
+
+
+@pytest.mark.parametrize("fresh_first", ["false", "stateless"])
+def test_a_first_batch_that_begins_behind_its_end_when_asked_again_is_told_as_what_it_is(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture, fresh_first: str
+) -> None:
+    """A query from the end of the log was stopped in its first batch, and its topic was called made anew; a fresh-first
+    query passed the batch by without a word."""
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "a", "kwire.freshFirst": fresh_first}
+
+    def started(**more: str) -> KwireStreamReader:
+        source = KwireDataSource({**options, **more})
+        reader = source.streamReader(source.schema())
+        assert isinstance(reader, KwireStreamReader)
+        return reader
+
+    reader = started()
+    begin = reader.initialOffset()
+    fill(cluster, "a", 0)
+    end = reader.latestOffset(begin, ReadAllAvailable())
+    assert ranges(reader, begin, end) == [OffsetRange(A0, 20, 40)]
+    fill(cluster, "a", 0)
+    again, regardless = started(), started(failOnDataLoss="false")
+    with pytest.raises(DataLossError, match=r"was to end at Map\(a-0 -> 40\).*kwire\.checkpointLocation"):
+        again.partitions(again.initialOffset(), end)
+    assert ranges(regardless, regardless.initialOffset(), end) == []
+    assert caplog.text.count("PARTITION_OFFSET_CHANGED") == 1
+    for each in (reader, again, regardless):
+        each.stop()

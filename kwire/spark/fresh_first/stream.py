@@ -45,6 +45,7 @@ class FreshFirstStreamReader(KwireStreamReader):
         if self._target is not None:
             check_target(self._target, _heads(end))
             check_still_there(_heads(end), self._reader.latest(_heads(end)))
+        self._known_begins(_heads(start), _heads(end))
         planned = ranges(self._fresh, self._options, start, end)
         return [TaskPartition(task) for task in tasks(planned, self._options.ranges_per_task)]
 
