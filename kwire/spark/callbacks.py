@@ -9,7 +9,7 @@ from kwire.errors import KafkaError
 
 
 class CallbackError(KafkaError):
-    """A function ended with what is meant to end the program, such as `sys.exit()`."""
+    """A function ended with what is meant to end the program, such as `sys.exit()`, or has done nothing yet."""
 
 
 @contextmanager

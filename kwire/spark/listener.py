@@ -17,10 +17,11 @@ from pyspark.sql.streaming.listener import (
 )
 
 from kwire.model import TopicPartition
-from kwire.spark.callbacks import answering_the_jvm
+from kwire.spark.callbacks import CallbackError, answering_the_jvm
 from kwire.spark.fresh_first import Coverages, from_form
+from kwire.unfinished import unfinished
 
-Report = Callable[[str, Mapping[TopicPartition, int]], None]
+Report = Callable[[str, Mapping[TopicPartition, int]], object]
 
 
 class LagListener(StreamingQueryListener):
@@ -41,7 +42,8 @@ class LagListener(StreamingQueryListener):
         """A batch is through."""
         progress = event.progress
         with answering_the_jvm("the report of a LagListener"):
-            self._report(progress.name or str(progress.id), lags(progress.sources))
+            if problem := unfinished(self._report(progress.name or str(progress.id), lags(progress.sources))):
+                raise CallbackError(f"the report of a LagListener: {problem}")
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         """Nothing more will be known."""

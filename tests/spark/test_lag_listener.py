@@ -72,3 +72,14 @@ def test_a_report_that_ends_the_program_ends_its_call_alone() -> None:
     event = cast("QueryProgressEvent", Event(Progress("copies", [])))
     with pytest.raises(CallbackError, match="LagListener raised SystemExit"):
         LagListener(report).onQueryProgress(event)
+
+
+def test_a_report_that_nobody_awaits_is_told() -> None:
+    """Spark logs what a listener raises; a coroutine went by without a word, and so did the lags."""
+
+    async def report(_name: str, _lags: Mapping[TopicPartition, int]) -> None:
+        raise AssertionError("nobody awaits this")
+
+    event = cast("QueryProgressEvent", Event(Progress("copies", [])))
+    with pytest.raises(CallbackError, match="the report of a LagListener: it returned an object to await"):
+        LagListener(report).onQueryProgress(event)

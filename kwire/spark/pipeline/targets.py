@@ -13,8 +13,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from kwire.errors import ConfigError
-from kwire.spark.callbacks import answering_the_jvm
+from kwire.spark.callbacks import CallbackError, answering_the_jvm
 from kwire.spark.pipeline.plan import PipelinePlan, Target
+from kwire.unfinished import is_coroutine, is_generator, unfinished
 
 BatchFunction: TypeAlias = Callable[[DataFrame, int], None]
 
@@ -61,7 +62,8 @@ def function_of(name: str) -> BatchFunction:
     """What "module:function" names, with modules of the working directory.
 
     Raises:
-        ConfigError: There is no such module, or no such function in it.
+        ConfigError: There is no such module, or no such function in it; or calling it only makes what is to be awaited
+            or iterated.
     """
     module_name, colon, function_name = name.partition(":")
     if not (module_name and colon and function_name):
@@ -75,12 +77,17 @@ def function_of(name: str) -> BatchFunction:
     found = getattr(module, function_name, None)
     if not callable(found):
         raise ConfigError(f"function {name}: {module_name} has no function {function_name}")
+    if is_coroutine(found) or is_generator(found):
+        raise ConfigError(
+            f"function {name}: when it returns nothing is done: make it a function without async and yield"
+        )
     return _called(found, name)
 
 
 def _called(function: Callable[..., object], name: str) -> BatchFunction:
     def call(rows: DataFrame, batch: int) -> None:
         with answering_the_jvm(name):
-            function(rows, batch)
+            if problem := unfinished(function(rows, batch)):
+                raise CallbackError(f"{name}: {problem}")
 
     return call

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -63,3 +65,40 @@ def test_a_function_that_would_end_the_program_fails_its_batch(
     monkeypatch.setattr(sys, "path", list(sys.path))
     with pytest.raises(CallbackError, match=rf"ends_the_program:store raised {type(raised).__name__}"):
         function_of("ends_the_program:store")(None, 0)  # type: ignore[arg-type]  # it looks at no rows
+
+
+async def stored(_rows: object, _batch: int) -> None:
+    raise AssertionError("nobody awaits this")
+
+
+def yielded(_rows: object, _batch: int) -> Iterator[int]:
+    yield 1
+
+
+def module_with(monkeypatch: pytest.MonkeyPatch, store: object) -> str:
+    module = ModuleType("does_nothing_yet")
+    module.store = store  # type: ignore[attr-defined]  # made for this test
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return "does_nothing_yet:store"
+
+
+@pytest.mark.parametrize("store", [stored, yielded, partial(stored)])
+def test_a_function_that_has_done_nothing_when_it_returns_is_refused(
+    monkeypatch: pytest.MonkeyPatch, store: object
+) -> None:
+    """Spark takes the batch for stored, so each record of it was lost."""
+    with pytest.raises(ConfigError, match="does_nothing_yet:store: when it returns nothing is done"):
+        function_of(module_with(monkeypatch, store))
+
+
+@pytest.mark.parametrize("store", [stored, yielded])
+def test_a_batch_of_which_something_is_still_to_be_awaited_fails(
+    monkeypatch: pytest.MonkeyPatch, store: Callable[[object, int], object]
+) -> None:
+    def hidden(rows: object, batch: int) -> object:
+        return store(rows, batch)
+
+    found = function_of(module_with(monkeypatch, hidden))
+    with pytest.raises(CallbackError, match=r"does_nothing_yet:store: it returned .*, and nobody"):
+        found(None, 0)  # type: ignore[arg-type]  # it looks at no rows
