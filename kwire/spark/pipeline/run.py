@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -51,20 +51,20 @@ def run(plan: PipelinePlan, watch: Watch, is_stopped: Callable[[], bool]) -> Fig
     """
     is_ours = SparkSession.getActiveSession() is None
     with told_of_lost_jvm():
-        session = sessions.open_session(plan)
+        with told_of_refusal():
+            session = sessions.open_session(plan)
         try:
             with _metrics(plan) as metrics:
-                return _follow(_start(session, plan), watch, metrics, is_stopped)
+                with told_of_refusal():
+                    query = _start(session, plan)
+                return _follow(query, watch, metrics, is_stopped)
         finally:
             if is_ours:
                 session.stop()
 
 
 def _start(session: SparkSession, plan: PipelinePlan) -> StreamingQuery:
-    try:
-        return targets.start(with_columns(sessions.read_topics(session, plan), plan), plan, QUERY_NAME)
-    except AnalysisException as error:
-        raise ConfigError(said_by(str(error))) from None
+    return targets.start(with_columns(sessions.read_topics(session, plan), plan), plan, QUERY_NAME)
 
 
 def _follow(
@@ -108,6 +108,20 @@ def told_of_lost_jvm() -> Iterator[None]:
         if isinstance(error, Py4JJavaError):
             raise  # it is there, and says what is wrong
         raise PipelineError(f"Spark's JVM is gone ({type(error).__name__}); was it killed?") from error
+
+
+@contextmanager
+def told_of_refusal() -> Iterator[None]:
+    """Raises: ConfigError, if Spark or its JVM refuses what the plan says: a path, a master, a setting of its own."""
+    try:
+        yield
+    except Py4JJavaError as error:
+        raise ConfigError(f"Spark says: {said_by(error.java_exception.toString())}") from None
+    except PySparkException as error:
+        reason: BaseException = error
+        while (cause := getattr(reason, "_cause", None)) is not None:  # what it was converted from has no other name
+            reason = cause
+        raise ConfigError(said_by(str(reason))) from None
 
 
 @contextmanager

@@ -35,7 +35,9 @@ def open_session(plan: PipelinePlan) -> SparkSession:
         with own_ctrl_c():
             session = builder.getOrCreate()
     except PySparkRuntimeError as error:
-        raise ConfigError(f"Spark does not start: {error}; it needs Java 17, by JAVA_HOME or on the PATH") from None
+        raise ConfigError(
+            f"Spark does not start: {error}; what it printed may say why. It needs Java 17, by JAVA_HOME or on the PATH"
+        ) from None
     session.sparkContext.setLogLevel("ERROR")
     return session
 

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import signal
 import socket
+from typing import TYPE_CHECKING
 
 import pytest
 from py4j.java_gateway import GatewayConnection, GatewayParameters, JavaGateway
 from py4j.protocol import Py4JNetworkError
 
-from kwire.spark.pipeline.run import PipelineError, told_of_lost_jvm
+from kwire.errors import ConfigError
+from kwire.spark.pipeline.plan import plan_from
+from kwire.spark.pipeline.run import PipelineError, run, told_of_lost_jvm
 from kwire.spark.pipeline.session import own_ctrl_c
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def test_ctrl_c_asks_the_command_to_stop_though_pyspark_installs_a_handler_of_its_own() -> None:
@@ -40,3 +46,23 @@ def test_a_jvm_that_is_gone_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -
     gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port))
     with pytest.raises(PipelineError, match=r"Spark's JVM is gone \(\w+\); was it killed\?"), told_of_lost_jvm():
         gateway.jvm.System.currentTimeMillis()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"path": "/proc/nowhere"}, "Spark says: .*/proc/nowhere"),
+        ({"path": "nowhere://x/y"}, "nowhere"),
+        ({"path": "/tmp/x", "partition_by": "Key,key"}, "(?i)key"),
+    ],
+)
+def test_what_spark_refuses_when_it_starts_is_a_wrong_setting_told_in_a_line(
+    spark: SparkSession, settings: dict[str, object], said: str
+) -> None:
+    """It was an error of Py4J's, with the stacks of both languages."""
+    plan = plan_from({"topic": "orders", "bootstrap": "127.0.0.1:1", "exit_at_end": True, **settings})
+    assert spark.sparkContext is not None
+    with pytest.raises(ConfigError, match=said) as raised:
+        run(plan, lambda _: None, lambda: False)
+    assert "\n" not in str(raised.value)
