@@ -88,13 +88,16 @@ def refuse_state(fresh: FreshFirst, checkpoint_location: str | None) -> None:
 
 
 def has_state(checkpoint_location: str) -> bool:
-    """Whether the checkpoint is that of a query with state: one of its operators has written its schema."""
+    """Whether the checkpoint is that of a query with state: one of its operators has written its metadata. That is the
+    file `_metadata/metadata`, or of `transformWithState` one for each change of its schema, in `_metadata/v2`."""
     from pyarrow.fs import FileSelector, FileType
 
     files, top = file_system(checkpoint_location)
-    operators = files.get_file_info(FileSelector(f"{top.rstrip('/')}/state", allow_not_found=True))
-    schemas = [f"{operator.path}/_metadata/metadata" for operator in operators]
-    return any(found.type is FileType.File for found in files.get_file_info(schemas))
+    for operator in files.get_file_info(FileSelector(f"{top.rstrip('/')}/state", allow_not_found=True)):
+        metadata = FileSelector(f"{operator.path}/_metadata", allow_not_found=True, recursive=True)
+        if any(found.type is FileType.File for found in files.get_file_info(metadata)):
+            return True
+    return False
 
 
 def _limit(given: GivenOptions, name: str, default: int) -> int:

@@ -55,18 +55,20 @@ def test_other_bounds_of_a_batch_are_refused(name: str) -> None:
         fresh_first_options(GivenOptions({"kwire.freshFirst": "stateless", name.upper(): "5"}))
 
 
-def with_state(checkpoint: Path) -> Path:
+def with_state(checkpoint: Path, name: str = "metadata") -> Path:
     """A checkpoint as Spark leaves it before the first batch of a query with state."""
-    metadata = checkpoint / "state" / "0" / "_metadata" / "metadata"
+    metadata = checkpoint / "state" / "0" / "_metadata" / name
     metadata.parent.mkdir(parents=True)
     metadata.write_text("v1\n{}")
     return checkpoint
 
 
 @pytest.mark.parametrize("state", [State.REFUSED, State.KNOWN_ABSENT])
-def test_a_query_that_keeps_state_is_refused(tmp_path: Path, state: State) -> None:
+@pytest.mark.parametrize("name", ["metadata", "v2/0"])
+def test_a_query_that_keeps_state_is_refused(tmp_path: Path, state: State, name: str) -> None:
+    """The second is of `transformWithState`, which went by."""
     with pytest.raises(OptionError, match="this query keeps state"):
-        refuse_state(FreshFirst(LIMITS, state), with_state(tmp_path).as_uri())
+        refuse_state(FreshFirst(LIMITS, state), with_state(tmp_path, name).as_uri())
 
 
 def test_it_is_not_where_the_user_allows_it(tmp_path: Path) -> None:
