@@ -51,11 +51,13 @@ class LagListener(StreamingQueryListener):
 
 def lags(sources: Iterable[SourceProgress]) -> dict[TopicPartition, int]:
     """How many offsets of each partition the sources have not read, as of their last batch. Sources of other kinds, and
-    those that do not know how much there is, are left out."""
+    those that do not know how much there is, are left out. Of several that read one partition, the one that is furthest
+    behind counts."""
     behind: dict[TopicPartition, int] = {}
     for source in sources:
         end, latest = _covered(source.endOffset), _covered(source.latestOffset)
-        behind |= {tp: end[tp].left(log.head) for tp, log in latest.items() if tp in end}
+        for tp in latest.keys() & end.keys():
+            behind[tp] = max(behind.get(tp, 0), end[tp].left(latest[tp].head))
     return behind
 
 

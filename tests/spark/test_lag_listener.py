@@ -39,6 +39,12 @@ def test_an_end_that_went_back_is_no_lag() -> None:
     assert lag_of(Source('{"t": {"0": 5}}', '{"t":{"0":3}}')) == {T0: 0}
 
 
+def test_of_two_sources_of_a_topic_the_one_that_is_further_behind_counts() -> None:
+    """The lag was that of the source that Spark names last."""
+    behind, done = Source('{"t": {"0": 5}}', '{"t":{"0":9}}'), Source('{"t": {"0": 9}}', '{"t":{"0":9}}')
+    assert lag_of(behind, done) == lag_of(done, behind) == {T0: 4}
+
+
 def test_other_sources_are_left_out() -> None:
     others = [Source("7", "9"), Source(None, None), Source('{"logOffset":1}', "null"), Source('{"t": {"0": 5}}', None)]
     assert lag_of(*others, Source('{"t": {"1": 1}}', '{"t":{"1":3}}')) == {T1: 2}
