@@ -120,6 +120,14 @@ def no_offset_at(tp: TopicPartition, timestamp_ms: int) -> OffsetsError:
     )
 
 
+def initial_offsets_of_others(topics: Iterable[str], source_index: int) -> OptionError:
+    return OptionError(
+        f"the checkpoint says of source {source_index} that it began with {', '.join(sorted(topics))}, which this "
+        "source does not read. Each source of a query needs its own number in the option kwire.sourceIndex: 0, 1, ... "
+        "in the order in which the query has them. If it was to read other topics before, give it another checkpoint"
+    )
+
+
 # --- what is gone ---------------------------------------------------------------------------------------------
 
 

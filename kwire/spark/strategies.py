@@ -38,6 +38,15 @@ class SubscribePattern:
 Strategy: TypeAlias = AssignPartitions | SubscribeTopics | SubscribePattern
 
 
+def is_wanted(topic: str, strategy: Strategy) -> bool:
+    """Whether a query reads this topic, if it exists."""
+    match strategy:
+        case SubscribePattern(pattern):
+            return pattern.search(topic) is not None
+        case _:
+            return topic in strategy.topics
+
+
 def pattern_of(text: str) -> SubscribePattern:
     """The pattern of an option, which Spark's source has in Java's syntax.
 

@@ -30,6 +30,7 @@ from kwire.spark.offsets import Offsets, SparkOffset, from_spark, to_spark
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import loss_handler, stream_ranges, tasks
 from kwire.spark.resolve import OffsetReader
+from kwire.spark.strategies import is_wanted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,7 +73,11 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._looked_up = self._reader.initial(self._options.start)
             return self._looked_up
         file = InitialOffsets(location, self._options.source_index)
-        return file.read() or file.add(self._reader.initial(self._options.start))
+        offsets = file.read() or file.add(self._reader.initial(self._options.start))
+        topics = {tp.topic for tp in offsets}
+        if topics and not any(is_wanted(topic, self._options.strategy) for topic in topics):
+            raise errors.initial_offsets_of_others(topics, self._options.source_index)
+        return offsets
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What there is when the query begins is all it reads."""

@@ -4,13 +4,15 @@ the batch that was not through as it was."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from pyspark.sql.datasource import DataSourceStreamReader
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 from kwire import TopicPartition
 from kwire.spark.batch import TaskPartition
-from kwire.spark.errors import DataLossError
+from kwire.spark.errors import DataLossError, OptionError
 from kwire.spark.offsets import SparkOffset
 from kwire.spark.ranges import OffsetRange
 from kwire.spark.source import KwireDataSource
@@ -109,4 +111,30 @@ def test_a_first_batch_that_begins_behind_its_end_when_asked_again_is_told_as_wh
     assert ranges(regardless, regardless.initialOffset(), end) == []
     assert caplog.text.count("PARTITION_OFFSET_CHANGED") == 1
     for each in (reader, again, regardless):
+        each.stop()
+
+
+@pytest.mark.parametrize("topics", [{"subscribe": "b"}, {"subscribePattern": "^b"}, {"assign": '{"b": [0]}'}])
+@pytest.mark.parametrize("loss", ["true", "false"])
+def test_a_source_that_finds_the_beginning_of_another_one_asks_for_its_number(
+    cluster: Cluster, tmp_path: Path, topics: dict[str, str], loss: str
+) -> None:
+    """Both were number 0. The second was told that the partitions of the first had been deleted; with
+    failOnDataLoss=false it read its topic from the beginning, where it was to begin at the end."""
+    options = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "kwire.checkpointLocation": str(tmp_path),
+        "failOnDataLoss": loss,
+    }
+
+    def reader(**more: str) -> DataSourceStreamReader:
+        source = KwireDataSource({**options, **more})
+        return source.streamReader(source.schema())
+
+    first, second, numbered = reader(subscribe="a"), reader(**topics), reader(**topics, **{"kwire.sourceIndex": "1"})
+    assert first.initialOffset() == {"a": {"0": 20}}
+    with pytest.raises(OptionError, match=r"source 0 that it began with a, .* kwire\.sourceIndex"):
+        second.initialOffset()
+    assert numbered.initialOffset() == {"b": {"0": 20}}
+    for each in (first, second, numbered):
         each.stop()
