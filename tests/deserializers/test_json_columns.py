@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.deserializers import JsonDeserializer, JsonValue
+from kwire.errors import InvalidArgumentError
 
 
 def column(*values: bytes | None) -> pa.BinaryArray:
@@ -140,6 +141,30 @@ def test_whole_numbers_have_the_type_that_is_given() -> None:
     assert found.to_pylist() == [{"id": 18446744073709551615}, {"id": 1}]
     floats = JsonDeserializer(pa.struct({"id": pa.float64()})).to_arrow(ids)
     assert floats.to_pylist() == [{"id": 18446744073709551615.0}, {"id": 1.0}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (pa.int64(), b"1.5"),
+        (pa.int64(), b"9007199254740993.0"),
+        (pa.uint8(), b"0.5"),
+        (pa.timestamp("s"), b"1700000000.25"),
+        (pa.struct({"cents": pa.int64()}), b'{"cents": 1.5}'),
+        (pa.struct({"cents": pa.list_(pa.int32())}), b'{"cents": [1, 1.5]}'),
+        (pa.struct({"cents": pa.map_(pa.string(), pa.int64())}), b'{"cents": {"a": 1.5}}'),
+    ],
+)
+def test_fractions_are_not_cut_off_to_fit_a_type(kind: pa.DataType, value: bytes) -> None:
+    """1.5 became 1, and sums were wrong without a word."""
+    with pytest.raises(InvalidArgumentError, match=r"is no whole number that .* holds as it was written"):
+        JsonDeserializer(kind).to_arrow(column(value))
+
+
+def test_whole_numbers_may_be_written_with_a_point() -> None:
+    kind = pa.struct({"n": pa.int64(), "sums": pa.map_(pa.string(), pa.float64())})
+    found = JsonDeserializer(kind).to_arrow(column(b'{"n": 2.0, "sums": {"a": 1.5}}', b'{"n": 1e3}', b"null"))
+    assert found.to_pylist() == [{"n": 2, "sums": [("a", 1.5)]}, {"n": 1000, "sums": None}, None]
 
 
 def test_large_floats_stay_floats() -> None:
