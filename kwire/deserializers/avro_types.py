@@ -20,15 +20,16 @@ _PRIMITIVES: Mapping[str, pa.DataType] = {
     "enum": pa.string(),
 }
 _DIGITS_OF_128_BITS, _MOST_DIGITS = 38, 76
-_LOGICAL: Mapping[str, pa.DataType] = {
-    "date": pa.date32(),
-    "time-millis": pa.time32("ms"),
-    "time-micros": pa.time64("us"),
-    "timestamp-millis": pa.timestamp("ms", tz="UTC"),
-    "timestamp-micros": pa.timestamp("us", tz="UTC"),
-    "local-timestamp-millis": pa.timestamp("ms"),
-    "local-timestamp-micros": pa.timestamp("us"),
+_LOGICAL: Mapping[tuple[object, object], pa.DataType] = {
+    ("int", "date"): pa.date32(),
+    ("int", "time-millis"): pa.time32("ms"),
+    ("long", "time-micros"): pa.time64("us"),
+    ("long", "timestamp-millis"): pa.timestamp("ms", tz="UTC"),
+    ("long", "timestamp-micros"): pa.timestamp("us", tz="UTC"),
+    ("long", "local-timestamp-millis"): pa.timestamp("ms"),
+    ("long", "local-timestamp-micros"): pa.timestamp("us"),
 }
+"""By the type that each belongs to. On another one it means nothing: Avro has readers ignore it."""
 
 
 def arrow_type(schema: object, path: str = "the record") -> pa.DataType:
@@ -44,11 +45,11 @@ def arrow_type(schema: object, path: str = "the record") -> pa.DataType:
             return _PRIMITIVES[schema]
         raise InvalidArgumentError(f"{path} is a {schema!r} in itself, which no column can be; read it by iteration")
     assert isinstance(schema, Mapping)
-    logical = schema.get("logicalType")
-    if logical == "decimal":
+    kind, logical = schema["type"], schema.get("logicalType")
+    if logical == "decimal" and kind in ("bytes", "fixed"):
         return _decimal(int(schema["precision"]), int(schema.get("scale", 0)), path)
-    if isinstance(logical, str) and logical in _LOGICAL:
-        return _LOGICAL[logical]
+    if isinstance(kind, str) and isinstance(logical, str) and (kind, logical) in _LOGICAL:
+        return _LOGICAL[kind, logical]
     return _complex(schema, path)
 
 

@@ -379,6 +379,28 @@ def test_records_of_an_older_schema_have_the_defaults_of_the_newer(
     assert column.to_pylist() == [{**older, "more": value}]
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ({"type": "string", "logicalType": "date"}, "2026-01-02"),
+        ({"type": "string", "logicalType": "timestamp-millis"}, "soon"),
+        ({"type": "string", "logicalType": "decimal", "precision": 4}, "1.10"),
+        ({"type": "string", "logicalType": "decimal"}, "1.10"),
+        ({"type": "int", "logicalType": "timestamp-millis"}, 5),
+        ({"type": "long", "logicalType": "timestamp-nanos"}, 5),
+    ],
+)
+def test_a_logical_type_on_a_type_that_it_is_not_for_is_ignored(
+    client: SchemaRegistryClient, cluster: Cluster, kind: object, value: object
+) -> None:
+    """As Avro demands it, and as iteration reads such records. No column could be made of them, or one of times."""
+    schema = {"type": "record", "name": "R", "fields": [{"name": "it", "type": kind}]}
+    cluster.produce("orders", as_avro(client, schema, {"it": value}))
+    assert read(cluster, AvroDeserializer(client)) == [{"it": value}]
+    column = polled(cluster).to_arrow(value=AvroDeserializer(client)).column("value")
+    assert column.to_pylist() == [{"it": value}]
+
+
 def test_decimals_of_more_digits_than_128_bits_hold_make_columns(
     client: SchemaRegistryClient, cluster: Cluster
 ) -> None:
