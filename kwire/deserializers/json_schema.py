@@ -65,14 +65,11 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
             raise_missing("json-schema", error)
         self._arrow_type = arrow_type
         self._validates = (config or {}).get("validate", True)
-        super().__init__(
-            json_schema.JSONDeserializer(
-                reader_schema,
-                from_dict,
-                client_of(registry, self),
-                dict(config or {}),
-            )
-        )
+        client = client_of(registry, self)
+        super().__init__(json_schema.JSONDeserializer(reader_schema, from_dict, client, dict(config or {})))
+        self._check = self._deserialize
+        if from_dict is not None:  # a column has no objects, so none are made of its values
+            self._check = json_schema.JSONDeserializer(reader_schema, None, client, dict(config or {}))
 
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
         """A column of structs, read by Arrow in one go. Each value is checked by the schema first, unless `config` has
@@ -85,5 +82,5 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
         if self._validates:
             for data in column.to_pylist():
                 if data is not None:
-                    self._deserialize(data, ctx)
+                    self._check(data, ctx)
         return column_of(without_front(column, FRAME_BYTES), self._arrow_type)

@@ -281,6 +281,17 @@ def test_json_schema_columns_are_checked_and_read_in_one_go(client: SchemaRegist
         records.to_arrow(value=JsonSchemaDeserializer(client, config={"validate": False}))
 
 
+def test_a_function_that_makes_objects_is_not_asked_for_a_column(
+    client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    """It was called for each value, and what it raised was taken for a fault of the record."""
+    made = list[object]()
+    cluster.produce("orders", as_json(client, {"id": 1}))
+    deserialize = JsonSchemaDeserializer(client, from_dict=lambda fields, _ctx: made.append(fields))
+    column = polled(cluster).to_arrow(value=deserialize).column("value")
+    assert (column.to_pylist(), made) == ([{"id": 1}], [])
+
+
 def test_an_address_is_enough(registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster) -> None:
     cluster.produce("orders", as_avro(client, ORDER, {"id": 1, "item": "tea"}))
     assert read(cluster, AvroDeserializer(registry.url)) == [{"id": 1, "item": "tea"}]
