@@ -17,8 +17,11 @@ from kwire.cli.admin.murmur2 import murmur2
 from kwire.errors import KafkaError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
+from kwire.protocol.schema import Message
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -102,6 +105,22 @@ def test_offsets_are_told_also_at_a_time(command: Command, cluster: Cluster) -> 
         ["orders", "2", "0", "3", "3", "0"],
         ["bills", "0", "0", "0", "0", "0"],
     ]
+
+
+def test_a_leader_that_has_moved_is_looked_up_again(command: Command, cluster: Cluster) -> None:
+    """The one that metadata had named was asked again and again for 15 s, and then the command failed."""
+    stale = cluster.control.on(MetadataRequest).edit(name_the_other_broker)
+    cluster.control.on(ListOffsetsRequest, times=1).observe(lambda _request, _call: stale.remove())
+    assert words(command("topics", "offsets", "bills", "-b", cluster.bootstrap_servers))[1:] == [
+        ["bills", "0", "0", "0", "0"]
+    ]
+
+
+def name_the_other_broker(answer: Message) -> None:
+    assert isinstance(answer, MetadataResponse)
+    for topic in answer.topics:
+        for partition in topic.partitions:
+            partition.leader_id = 1 - partition.leader_id
 
 
 def test_for_programs_topics_are_json(command: Command, cluster: Cluster) -> None:

@@ -120,36 +120,43 @@ class ClusterView:
     def offsets(self, partitions: Collection[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at this time or later, or at one of the special times; None where there is none, and for
         partitions without a leader."""
-        found: dict[TopicPartition, int | None] = dict.fromkeys(partitions)
+        answers = ask_until_final(
+            lambda: self._ask_leaders(partitions, timestamp_ms),
+            lambda answers: (each.error_code for each in answers.values()),
+        )
+        for partition, each in answers.items():
+            if each.error_code:
+                raise error_for(each.error_code, f"the offsets of {partition}", topics=[partition.topic])
+        found = {partition: None if each.offset < 0 else each.offset for partition, each in answers.items()}
+        return dict.fromkeys(partitions) | found
+
+    def _ask_leaders(
+        self, partitions: Collection[TopicPartition], timestamp_ms: int
+    ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
+        """What the leaders of this moment say: one that has moved is another the next time."""
         metadata = self._metadata({partition.topic for partition in partitions})
         leaders, brokers = _leaders(metadata.topics), _endpoints(metadata)
         asked: defaultdict[int, list[TopicPartition]] = defaultdict(list)
         for partition in partitions:
             if leaders.get(partition, -1) in brokers:
                 asked[leaders[partition]].append(partition)
+        found: dict[TopicPartition, ListOffsetsPartitionResponse] = {}
         for leader, wanted in asked.items():
-            found |= self._offsets_at(brokers[leader], wanted, timestamp_ms)
+            found |= self._ask_leader(brokers[leader], wanted, timestamp_ms)
         return found
 
-    def _offsets_at(
+    def _ask_leader(
         self, leader: Endpoint, partitions: Sequence[TopicPartition], timestamp_ms: int
-    ) -> dict[TopicPartition, int | None]:
+    ) -> dict[TopicPartition, ListOffsetsPartitionResponse]:
         by_topic: defaultdict[str, list[ListOffsetsPartition]] = defaultdict(list)
         for topic, number in partitions:
             by_topic[topic].append(ListOffsetsPartition(partition_index=number, timestamp=timestamp_ms))
         topics = [ListOffsetsTopic(name=name, partitions=wanted) for name, wanted in by_topic.items()]
-        request = ListOffsetsRequest(replica_id=CONSUMER, topics=topics)
-
-        def answers() -> list[tuple[str, ListOffsetsPartitionResponse]]:
-            answer = self.client.ask(request, leader)
-            return [(topic.name, partition) for topic in answer.topics for partition in topic.partitions]
-
-        found = ask_until_final(answers, lambda answers: (each.error_code for _, each in answers))
-        for name, each in found:
-            if each.error_code:
-                raise error_for(each.error_code, f"the offsets of {name}-{each.partition_index}", topics=[name])
+        answer = self.client.ask(ListOffsetsRequest(replica_id=CONSUMER, topics=topics), leader)
         return {
-            TopicPartition(name, each.partition_index): None if each.offset < 0 else each.offset for name, each in found
+            TopicPartition(topic.name, partition.partition_index): partition
+            for topic in answer.topics
+            for partition in topic.partitions
         }
 
 
