@@ -118,11 +118,12 @@ class Resetting:
             if not committed:
                 raise InvalidArgumentError(f"group {self._group} has committed nothing; name a --topic")
             return sorted(committed)
-        found = {topic.name: topic for topic in self._view.topics_named([name for name, _ in self._topics])}
-        chosen = []
+        names = dict.fromkeys(name for name, _ in self._topics)
+        found = {topic.name: topic for topic in self._view.topics_named(names.keys())}
+        chosen: set[TopicPartition] = set()
         for name, numbers in self._topics:
             existing = [each.number for each in found[name].partitions]
             if missing := set(numbers).difference(existing):
                 raise InvalidArgumentError(f"topic {name!r} has no partition {min(missing)}")
-            chosen += [TopicPartition(name, number) for number in numbers or existing]
-        return chosen
+            chosen |= {TopicPartition(name, number) for number in numbers or existing}
+        return sorted(chosen)
