@@ -22,6 +22,7 @@ from kwire.cli.patience import said_when_slow
 from kwire.cli.reading import Reader
 from kwire.cli.reading_consumer import ReadingConsumer
 from kwire.cli.reading_plan import ReadingPlan, chosen_start, group_settings
+from kwire.cli.record_text import UnreadableRecordError
 from kwire.cli.registry_settings import RegistrySettings
 from kwire.cli.times import Times
 from kwire.cli.topic_choice import TopicChoice
@@ -147,7 +148,12 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
             skips_losses=plan.skips_losses,
         )
         with StopSignals() as signals:
-            reader.run(lambda: signals.received is not None)
+            try:
+                reader.run(lambda: signals.received is not None)
+            except UnreadableRecordError as error:
+                if not plan.in_group:
+                    raise
+                raise error.for_group(str(settings["group_id"])) from error
         if plan.shows_metrics:
             typer.echo(format_metrics(consumer.metrics()), err=True)
     signals.exit_if_received()

@@ -20,18 +20,35 @@ NULL = b"null"
 
 
 class UnreadableRecordError(KafkaError):
-    """A key or value is not of the format that the user said it has."""
+    """A key or value is not of the format that the user said it has.
 
-    def __init__(self, record: BytesRecord, what: str, error: ValueError) -> None:
+    Args:
+        group: Who reads; None without a group.
+    """
+
+    def __init__(self, record: BytesRecord, what: str, error: ValueError, group: str | None = None) -> None:
         self.offset = record.offset
+        self._told = record, what, error
         place = f"{record.topic_partition} at offset {record.offset}"
         advice = getattr(error, "advice", None)
         super().__init__(
-            f"{place}: the {what} is not of --{what}-format: {error}; --{what}-format hex shows its bytes, --from "
-            f"{record.offset + 1} begins behind it"
+            f"{place}: the {what} is not of --{what}-format: {error}; --{what}-format hex shows its bytes, "
+            f"{_step_over(record, group)}"
             if advice is None
             else f"{place}: the {what} cannot be read: {error}; {advice}"
         )
+
+    def for_group(self, group: str) -> UnreadableRecordError:
+        """The same, with what a group has to do: its members go on from its commits, wherever `--from` says."""
+        return UnreadableRecordError(*self._told, group)
+
+
+def _step_over(record: BytesRecord, group: str | None) -> str:
+    behind = record.offset + 1
+    if group is None:
+        return f"--from {behind} begins behind it"
+    place = f"{record.topic}:{record.partition}"
+    return f"and 'kwire groups reset {group} --topic {place} --to {behind} --execute' has the group begin behind it"
 
 
 class RecordText:

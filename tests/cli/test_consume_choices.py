@@ -198,6 +198,8 @@ def test_what_lies_in_front_of_an_unreadable_value_is_printed_and_alone_is_commi
     assert (outcome.code, outcome.lines) == (1, ["1", "2"])
     assert outcome.err.startswith("kwire: orders-0 at offset 2: the value is not of --value-format: an integer has")
     assert kafka.committed == {P0: 2, P1: 0}
+    # --from, which the advice named, is refused in a group.
+    assert "'kwire groups reset billing --topic orders:0 --to 3 --execute' has the group begin behind" in outcome.err
 
 
 # --- patience ----------------------------------------------------------------------------------------------------
