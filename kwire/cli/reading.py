@@ -151,9 +151,13 @@ class Reader:
     def _wanted(self, partition: TopicPartition, batch: Sequence[BytesRecord]) -> int:
         """How many records of the batch to write."""
         wanted = len(batch) if self._count is None else min(self._count, len(batch))
-        if self._ends is not None and partition in self._ends:
-            wanted = min(wanted, bisect_left(batch, self._ends[partition], key=attrgetter("offset")))
+        if self._ends is not None:
+            wanted = min(wanted, bisect_left(batch, self._end_of(partition), key=attrgetter("offset")))
         return wanted
+
+    def _end_of(self, partition: TopicPartition) -> int:
+        """A partition that has been made since the start, and come to this member of a group, had nothing in it."""
+        return 0 if self._ends is None else self._ends.get(partition, 0)
 
     def _give_back(self) -> None:
         for partition, offset in self._unwritten.items():
@@ -176,7 +180,7 @@ class Reader:
                     self._check_end(partition, self._consumer.position(partition, timeout=POLL_SECONDS))
 
     def _check_end(self, partition: TopicPartition, position: int) -> None:
-        if self._ends is None or position < self._ends.get(partition, 0):
+        if self._ends is None or position < self._end_of(partition):
             return
         if self._catching_up is not None and self._catching_up.has_lag(partition):
             return

@@ -88,6 +88,18 @@ def test_an_offset_that_is_not_there_yet_is_waited_for(consume: CommandLine, kaf
     assert consume("-p0", "--until", "8").lines == names("a", *range(8))
 
 
+def test_a_partition_that_is_made_after_the_start_is_behind_the_end(consume: CommandLine, kafka: FakeConsumer) -> None:
+    """The records of one poll were printed, and committed, and the others were not."""
+
+    def grow() -> None:
+        kafka.logs[BILLS] = values("c", 9)
+        kafka.positions[BILLS] = 0
+
+    kafka.on_poll = [grow]
+    assert sorted(consume("-e", "-g", "all").lines) == names("a", *range(6)) + names("b", *range(5))
+    assert kafka.committed == {P0: 6, P1: 5, BILLS: 0}
+
+
 def test_with_exit_at_end_it_is_not(consume: CommandLine) -> None:
     assert consume("-p0", "--until", "8", "-e").lines == names("a", *range(6))
     assert consume("-p0", "--until", "2", "-e").lines == names("a", *range(2))
