@@ -39,7 +39,8 @@ def chosen_start(text: str | None, *, from_beginning: bool) -> Start | None:
 
 
 def group_settings(plan: ReadingPlan) -> dict[str, object]:
-    """What `--from` means in a group: it goes on from its commits, and begins there only where it has none.
+    """What the plan means in a group: it goes on from its commits, and begins at `--from` only where it has none. From
+    its patterns a consumer hides Kafka's own topics, unless they are wanted.
 
     Raises:
         ConfigError: the plan is not one for a group.
@@ -48,8 +49,9 @@ def group_settings(plan: ReadingPlan) -> dict[str, object]:
         return {}
     if plan.partitions:
         raise ConfigError("a group shares out the partitions itself; leave out either --partition or the group")
+    found: dict[str, object] = {"exclude_internal_topics": False} if plan.topics.wants_internal else {}
     if plan.start is None:
-        return {}
+        return found
     if plan.start.kind not in RESET_POLICIES:
         raise ConfigError("a group goes on from its commits; --from earliest or latest is for when it has none")
-    return {"auto_offset_reset": RESET_POLICIES[plan.start.kind]}
+    return found | {"auto_offset_reset": RESET_POLICIES[plan.start.kind]}

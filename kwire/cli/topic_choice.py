@@ -56,11 +56,20 @@ class TopicChoice:
             raise ConfigError("which topic? Name one, or several, or a pattern such as '^orders'")
         return cls(plain, _compiled(patterns) if patterns else None)
 
+    @property
+    def wants_internal(self) -> bool:
+        """Whether Kafka's own topics may be among them, by a name or by what the pattern says."""
+        texts = self.names if self.pattern is None else (*self.names, self.pattern.pattern)
+        return any(OF_KAFKA_ITSELF in text for text in texts)
+
     def subscription(self) -> Sequence[str] | re.Pattern[str]:
-        """What a member of a group subscribes to."""
+        """What a member of a group subscribes to: a pattern finds the names there that it finds in `find`."""
         if self.pattern is None:
             return self.names
-        return re.compile("|".join([*(f"^{re.escape(name)}$" for name in self.names), f"(?:{self.pattern.pattern})"]))
+        found = f"(?:{self.pattern.pattern})"
+        if OF_KAFKA_ITSELF not in self.pattern.pattern:
+            found = f"^(?!{OF_KAFKA_ITSELF})(?=.*{found})"
+        return re.compile("|".join([*(f"^{re.escape(name)}$" for name in self.names), found]))
 
     def find(self, consumer: ListingConsumer, numbers: Collection[int] = ()) -> list[TopicPartition]:
         """All partitions of the topics, or those with these numbers.

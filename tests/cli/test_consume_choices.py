@@ -12,14 +12,15 @@ import pytest
 from kwire.cli.patience import said_when_slow
 from kwire.clock import TimeSource, install
 from kwire.model import TopicPartition
+from kwire.testing import Cluster
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.cli.fake_consumer import P0, P1, CommandLine, FakeConsumer, names, values
+    from tests.cli.fake_consumer import P0, P1, Command, CommandLine, FakeConsumer, names, values
 else:
-    from fake_consumer import P0, P1, CommandLine, FakeConsumer, names, values
+    from fake_consumer import P0, P1, Command, CommandLine, FakeConsumer, names, values
 
 BILLS = TopicPartition("bills", 0)
 
@@ -54,6 +55,14 @@ def test_a_group_subscribes_to_a_pattern(consume: CommandLine, kafka: FakeConsum
     kafka.logs[BILLS] = values("c", 2)
     assert consume("-e", "-g", "all", "^bil", topic=None).lines == names("c", 0, 1)
     assert kafka.committed == {BILLS: 2}
+
+
+def test_a_group_reads_kafkas_own_topics_if_the_pattern_names_them(command: Command) -> None:
+    """Its consumer hides them from patterns, so that the command waited for ever."""
+    with Cluster(topics={"orders": 1, "__consumer_offsets": 1}) as cluster:
+        cluster.produce("__consumer_offsets", b"a commit")
+        arguments = ("-g", "billing", "-e", "--timeout-ms", "20000", "-b", cluster.bootstrap_servers)
+        assert command("consume", "^__consumer", *arguments).lines == ["a commit"]
 
 
 def test_no_topic_is_a_wrong_command(consume: CommandLine) -> None:

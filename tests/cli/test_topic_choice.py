@@ -90,3 +90,12 @@ def test_a_group_subscribes_to_names_or_to_one_pattern() -> None:
     pattern = TopicChoice.of(["a.b", "^c", "^d$"]).subscription()
     assert isinstance(pattern, re.Pattern)
     assert [name for name in ("a.b", "axb", "cc", "d", "dd") if pattern.search(name)] == ["a.b", "cc", "d"]
+
+
+@pytest.mark.parametrize("given", [["^"], ["^.*s$"], ["^__"], ["^.*__c"], ["__consumer_offsets", "^b"], ["^b|o", "^d"]])
+def test_a_group_finds_the_topics_that_are_found_without_one(given: list[str]) -> None:
+    """Its pattern found names that begin with two underscores, whatever it said."""
+    pattern = TopicChoice.of(given).subscription()
+    assert isinstance(pattern, re.Pattern)
+    by_group = {name for name in TOPICS if pattern.search(name)}
+    assert by_group == {each.rpartition("-")[0] for each in found(*given)}
