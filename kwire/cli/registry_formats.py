@@ -58,16 +58,29 @@ def _protobuf(setup: FormatSetup) -> Decode:
     module_name, _, class_name = (setup.protobuf or "").partition(":")
     if not class_name:
         raise ConfigError(f"--{setup.field}-format protobuf: which message? Say --protobuf MODULE:CLASS")
-    if str(Path.cwd()) not in sys.path:  # as python -m has it: a command is not where the user's modules are
-        sys.path.insert(0, str(Path.cwd()))
-    message = getattr(importlib.import_module(module_name), class_name, None)
-    if not isinstance(message, type):
-        raise ConfigError(f"--protobuf {setup.protobuf}: there is no class {class_name} in {module_name}")
+    parse: Decode = ProtobufDeserializer(_message_class(module_name, class_name))
     from google.protobuf.json_format import MessageToDict
-
-    parse: Decode = ProtobufDeserializer(message)
 
     def decode(data: bytes, context: SerializationContext) -> object:
         return MessageToDict(cast("Message", parse(data, context)), preserving_proto_field_name=True)
 
     return decode
+
+
+def _message_class(module_name: str, class_name: str) -> type[Message]:
+    """Raises: ConfigError, ImportError, if it is not there, or its module fails, as protoc's does beside an older
+    release of protobuf."""
+    given = f"--protobuf {module_name}:{class_name}"
+    if str(Path.cwd()) not in sys.path:  # as python -m has it: a command is not where the user's modules are
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module_name), class_name, None)
+    except ImportError:
+        raise
+    except Exception as error:
+        raise ConfigError(f"{given}: {module_name!r} cannot be imported: {type(error).__name__}: {error}") from error
+    if not isinstance(found, type):
+        raise ConfigError(f"{given}: there is no class {class_name} in {module_name}")
+    if getattr(found, "DESCRIPTOR", None) is None:
+        raise ConfigError(f"{given}: this class is none of messages, which protoc makes")
+    return cast("type[Message]", found)

@@ -167,10 +167,26 @@ def test_a_registry_that_does_not_answer_is_not_the_records_fault(
             ["--value-format", "protobuf", "--protobuf", "json:Order"],
             "--protobuf json:Order: there is no class Order in json",
         ),
+        (
+            ["--value-format", "protobuf", "--protobuf", "json:JSONDecoder"],
+            "--protobuf json:JSONDecoder: this class is none of messages, which protoc makes",
+        ),
+        (
+            ["--value-format", "protobuf", "--protobuf", ":Order"],
+            "--protobuf :Order: '' cannot be imported: ValueError: Empty module name",
+        ),
+        (
+            ["--value-format", "protobuf", "--protobuf", "broken_orders_pb2:Order"],
+            "--protobuf broken_orders_pb2:Order: 'broken_orders_pb2' cannot be imported: RuntimeError: made for 9.0",
+        ),
         (["--value-format", "avro", "-r", "nonsense"], "--value-format avro: the settings of the schema registry: "),
     ],
 )
-def test_what_a_format_misses_is_said(read: Read, arguments: list[str], said: str) -> None:
+def test_what_a_format_misses_is_said(
+    read: Read, arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_orders_pb2.py").write_text("raise RuntimeError('made for 9.0')")
+    monkeypatch.syspath_prepend(tmp_path)
     outcome = read(*arguments)
     assert outcome.code == 2
     assert outcome.err.startswith(f"kwire: {said}")
