@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Annotated
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kwire.cli.exits import clean_exits
 from kwire.errors import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from kwire.testing import Cluster
+
 DEFAULT_PARTITIONS = 1
+MAX_PORT = 65_535
 
 
 def run_fake_cluster(
@@ -20,7 +25,7 @@ def run_fake_cluster(
         str, typer.Option("--topics", "-t", metavar="A:3,B", help="Topics to begin with, and their partitions.")
     ] = "",
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="The first broker's port; 0 for any.")
+        int, typer.Option("--port", "-p", min=0, max=MAX_PORT, help="The first broker's port; 0 for any.")
     ] = 0,
     release: Annotated[
         str, typer.Option("--release", metavar="3.9", help="Speak as this release of Kafka does.")
@@ -49,7 +54,9 @@ def run_fake_cluster(
     with clean_exits():
         from kwire.testing import Cluster
 
-        with Cluster(
+        if port + brokers - 1 > MAX_PORT:
+            raise InvalidArgumentError(f"--port {port} leaves no ports for {brokers} brokers: the last is {MAX_PORT}")
+        cluster = Cluster(
             brokers,
             topics=parse_topics(topics),
             port=port,
@@ -57,10 +64,26 @@ def run_fake_cluster(
             security_protocol=security_protocol,
             tls=tls or None,
             users=parse_users(users or []),
-        ) as cluster:
+        )
+        with _running(cluster, port):
             print(cluster.bootstrap_servers, flush=True)
             print_client_config(cluster.client_config())
             threading.Event().wait()
+
+
+@contextmanager
+def _running(cluster: Cluster, port: int) -> Iterator[None]:
+    """The cluster runs within. Raises: InvalidArgumentError, if it cannot listen there."""
+    try:
+        cluster.start()
+    except OSError as error:
+        raise InvalidArgumentError(
+            f"no broker can listen at --port {port}: {error.strerror}; --port 0 takes a free one"
+        ) from error
+    try:
+        yield
+    finally:
+        cluster.stop()
 
 
 def print_client_config(config: Mapping[str, str]) -> None:

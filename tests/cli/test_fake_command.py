@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,18 @@ def test_tls_without_what_makes_certificates_is_told_in_one_line(
     outcome = command("fake", "--tls")
     assert (outcome.code, outcome.out) == (2, "")
     assert outcome.err == "kwire: test certificates need trustme; install it with: pip install 'kwire[testing]'\n"
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(command: Command) -> None:
+    """It ended with a traceback, of the first command that a newcomer is shown for a broker."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = command("fake", "--port", port)
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err.startswith(f"kwire: no broker can listen at --port {port}: Address already in use")
+    assert outcome.err.count("\n") == 1
+    outcome = command("fake", "--port", 65535, "--brokers", 2)
+    assert outcome.err == "kwire: --port 65535 leaves no ports for 2 brokers: the last is 65535\n"
 
 
 @pytest.mark.slow
