@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 
 import typer
@@ -26,10 +26,11 @@ from kwire.cli.record_text import UnreadableRecordError
 from kwire.cli.registry_settings import RegistrySettings
 from kwire.cli.times import Times
 from kwire.cli.topic_choice import TopicChoice
-from kwire.config import ConsumerConfig
+from kwire.config import ConsumerConfig, IsolationLevel
 from kwire.consumer.describe_on_signal import describe_on_signal
 from kwire.errors import IllegalStateError
 from kwire.metrics.table import format_metrics
+from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
 
 # Looking into a topic shows what is in it, and must not create it by a slip of the finger.
@@ -135,7 +136,7 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
         else:
             consumer.assign(partitions)
             if plan.start is not None:
-                starts.seek_to_start(consumer, plan.start, partitions)
+                starts.seek_to_start(consumer, plan.start, partitions, log_ends=_log_ends(settings))
         catching_up = CatchingUp(consumer) if settings.get("enable_parallel_rebalance") else None
         reader = Reader(
             consumer,
@@ -164,6 +165,20 @@ def open_consumer(settings: Mapping[str, object]) -> ReadingConsumer:
     from kwire.consumer.sync import Consumer
 
     return Consumer(config=settings)
+
+
+def _log_ends(
+    settings: Mapping[str, object],
+) -> Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]] | None:
+    """Asks another consumer where logs end, if one with these settings sees them end at the first open transaction."""
+    if settings.get("isolation_level") is not IsolationLevel.READ_COMMITTED:
+        return None
+
+    def ask(partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        with closing(open_consumer({**settings, "isolation_level": IsolationLevel.READ_UNCOMMITTED})) as other:
+            return other.end_offsets(partitions)
+
+    return ask
 
 
 def servers_of(settings: Mapping[str, object]) -> Sequence[object]:

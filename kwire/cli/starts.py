@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Protocol
@@ -63,25 +63,38 @@ def parse_start(text: str, option: str = "--from") -> Start:
     return Start(StartKind.TIMESTAMP_MS, times.parse_time_ms(option, text, HELP))
 
 
-def seek_to_start(consumer: StartingConsumer, start: Start, partitions: Collection[TopicPartition]) -> None:
-    """Move every partition to its start. The consumer has them assigned."""
+def seek_to_start(
+    consumer: StartingConsumer,
+    start: Start,
+    partitions: Collection[TopicPartition],
+    *,
+    log_ends: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]] | None = None,
+) -> None:
+    """Move every partition to its start. The consumer has them assigned.
+
+    Args:
+        log_ends: Where logs end, if the consumer sees them end before that, at a transaction that is open.
+    """
     match start.kind:
         case StartKind.EARLIEST:
             consumer.seek_to_beginning(partitions)
         case StartKind.LATEST:
             consumer.seek_to_end(partitions)
         case StartKind.OFFSET:
-            _seek_within_log(consumer, dict.fromkeys(partitions, start.number))
+            ends = (log_ends or consumer.end_offsets)(partitions)
+            _seek_within_log(consumer, dict.fromkeys(partitions, start.number), ends)
         case StartKind.LAST_RECORDS:
             ends = consumer.end_offsets(partitions)
-            _seek_within_log(consumer, {partition: ends[partition] - start.number for partition in partitions})
+            _seek_within_log(consumer, {partition: ends[partition] - start.number for partition in partitions}, ends)
         case StartKind.TIMESTAMP_MS:
             _seek_to_times(consumer, dict.fromkeys(partitions, start.number))
 
 
-def _seek_within_log(consumer: StartingConsumer, offsets: Mapping[TopicPartition, int]) -> None:
+def _seek_within_log(
+    consumer: StartingConsumer, offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> None:
     """Outside the log, the reset policy would decide: an offset past the end could begin anew at the beginning."""
-    begins, ends = consumer.beginning_offsets(offsets.keys()), consumer.end_offsets(offsets.keys())
+    begins = consumer.beginning_offsets(offsets.keys())
     for partition, offset in offsets.items():
         consumer.seek(partition, min(max(offset, begins[partition]), ends[partition]))
 

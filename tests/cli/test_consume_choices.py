@@ -7,11 +7,13 @@ import threading
 from io import StringIO
 from typing import TYPE_CHECKING
 
+import confluent_kafka
 import pytest
 
 from kwire.cli.patience import said_when_slow
 from kwire.clock import TimeSource, install
 from kwire.model import TopicPartition
+from kwire.protocol.messages.fetch import FetchRequest
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -206,6 +208,31 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(consume: CommandLine, argumen
     assert outcome.code == 2
     assert outcome.err.startswith(f"kwire: {said}")
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_an_offset_behind_an_open_transaction_is_where_it_begins(command: Command) -> None:
+    """It began at the transaction, where the log ends for who reads committed records."""
+    fetched = set[int]()
+
+    def see(request: FetchRequest, _call: object) -> None:
+        fetched.update(each.fetch_offset for topic in request.topics for each in topic.partitions)
+
+    with Cluster(topics={"orders": 1}) as cluster:
+        cluster.control.on(FetchRequest).observe(see)
+        producer = confluent_kafka.Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "billing"}
+        )
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce("orders", b"open")
+        producer.flush()
+        cluster.produce("orders", b"1", b"2")
+        arguments = ("--from", "2", "--isolation-level", "read_committed", "--timeout-ms", "500")
+        assert command("consume", "orders", *arguments, "-b", cluster.bootstrap_servers).lines == []
+        producer.abort_transaction()
+        del producer
+    assert 2 in fetched
 
 
 # --- values that are not of their format -------------------------------------------------------------------------
