@@ -24,11 +24,12 @@ from kwire.cli.reading_consumer import ReadingConsumer
 from kwire.cli.reading_plan import ReadingPlan, chosen_start, group_settings
 from kwire.cli.record_text import UnreadableRecordError
 from kwire.cli.registry_settings import RegistrySettings
+from kwire.cli.stepping_over import told_at_a_command_line
 from kwire.cli.times import Times
 from kwire.cli.topic_choice import TopicChoice
 from kwire.config import ConsumerConfig, IsolationLevel
 from kwire.consumer.describe_on_signal import describe_on_signal
-from kwire.errors import IllegalStateError
+from kwire.errors import CorruptRecordError, IllegalStateError, RecordDeserializationError
 from kwire.metrics.table import format_metrics
 from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
@@ -149,12 +150,7 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
             skips_losses=plan.skips_losses,
         )
         with StopSignals() as signals:
-            try:
-                reader.run(lambda: signals.received is not None)
-            except UnreadableRecordError as error:
-                if not plan.in_group:
-                    raise
-                raise error.for_group(str(settings["group_id"])) from error
+            _read(reader, signals, str(settings["group_id"]) if plan.in_group else None)
         if plan.shows_metrics:
             typer.echo(format_metrics(consumer.metrics()), err=True)
     signals.exit_if_received()
@@ -165,6 +161,17 @@ def open_consumer(settings: Mapping[str, object]) -> ReadingConsumer:
     from kwire.consumer.sync import Consumer
 
     return Consumer(config=settings)
+
+
+def _read(reader: Reader, signals: StopSignals, group: str | None) -> None:
+    try:
+        reader.run(lambda: signals.received is not None)
+    except UnreadableRecordError as error:
+        if group is None:
+            raise
+        raise error.for_group(group) from error
+    except (CorruptRecordError, RecordDeserializationError) as error:
+        raise told_at_a_command_line(error, group) from error
 
 
 def _log_ends(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from kwire.cli.shown_values import BytesRecord, ValueFormat
+from kwire.cli.stepping_over import how_to_step_over
 from kwire.cli.terminal import escape_text
 from kwire.cli.times import Times, time_writer
 from kwire.cli.value_formats import TEXT
@@ -33,22 +34,14 @@ class UnreadableRecordError(KafkaError):
         advice = getattr(error, "advice", None)
         super().__init__(
             f"{place}: the {what} is not of --{what}-format: {error}; --{what}-format hex shows its bytes, "
-            f"{_step_over(record, group)}"
+            f"{how_to_step_over(record.topic_partition, record.offset, group)}"
             if advice is None
             else f"{place}: the {what} cannot be read: {error}; {advice}"
         )
 
     def for_group(self, group: str) -> UnreadableRecordError:
-        """The same, with what a group has to do: its members go on from its commits, wherever `--from` says."""
+        """The same, with what a group has to do."""
         return UnreadableRecordError(*self._told, group)
-
-
-def _step_over(record: BytesRecord, group: str | None) -> str:
-    behind = record.offset + 1
-    if group is None:
-        return f"--from {behind} begins behind it"
-    place = f"{record.topic}:{record.partition}"
-    return f"and 'kwire groups reset {group} --topic {place} --to {behind} --execute' has the group begin behind it"
 
 
 class RecordText:

@@ -12,6 +12,7 @@ import pytest
 
 from kwire.cli.patience import said_when_slow
 from kwire.clock import TimeSource, install
+from kwire.errors import RecordDeserializationError
 from kwire.model import TopicPartition
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.testing import Cluster
@@ -248,6 +249,29 @@ def test_what_lies_in_front_of_an_unreadable_value_is_printed_and_alone_is_commi
     assert kafka.committed == {P0: 2, P1: 0}
     # --from, which the advice named, is refused in a group.
     assert "'kwire groups reset billing --topic orders:0 --to 3 --execute' has the group begin behind" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("group", "advice"),
+    [
+        ([], "--from 3 begins behind it"),
+        (["-g", "g"], "'kwire groups reset g --topic orders:0 --to 3 --execute' has the group begin behind it"),
+    ],
+)
+def test_what_a_deserializer_of_a_file_fails_over_is_stepped_over_by_commands(
+    consume: CommandLine, kafka: FakeConsumer, group: list[str], advice: str
+) -> None:
+    """The advice was a call of Python."""
+
+    def fail() -> None:
+        raise RecordDeserializationError(
+            P0, 2, origin="value", key_data=b"", value_data=b"", reason="ValueError: short"
+        )
+
+    kafka.on_poll = [fail]
+    outcome = consume("-e", *group)
+    said = f"kwire: cannot deserialize the value of orders-0 at offset 2: ValueError: short; {advice}\n"
+    assert (outcome.code, outcome.err) == (1, said)
 
 
 # --- patience ----------------------------------------------------------------------------------------------------

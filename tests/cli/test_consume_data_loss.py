@@ -39,6 +39,7 @@ def test_a_group_gets_over_a_damaged_batch_if_its_user_says_so(kafka_cluster: Cl
     stopped = consume(kafka_cluster)
     assert (stopped.returncode, stopped.stdout.split()) == (1, ["good"] * 5)
     assert "wrong checksum" in stopped.stderr
+    assert stopped.stderr.endswith("; --on-data-loss skip steps over it\n")
     passed = consume(kafka_cluster, "--on-data-loss", "skip")
     assert (passed.returncode, passed.stdout.split()) == (0, ["good"] * 5)
     assert "going on at offset 10 instead of 5" in passed.stderr
