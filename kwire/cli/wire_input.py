@@ -54,6 +54,8 @@ def read_object(source: str) -> dict[str, object]:
 def _content(source: str) -> bytes | None:
     """What the file or standard input holds; None for an argument that stands for itself."""
     if source == "-":
+        if not sys.stdin:  # None, whatever its type says, when the shell closed it
+            raise ConfigError("standard input is closed")
         return sys.stdin.buffer.read()
     if not source.startswith("@"):
         return None

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import confluent_kafka
@@ -401,6 +403,82 @@ def test_each_line_of_standard_input_is_a_record(
     assert outcome.err == "kwire: 4 records written: bills-0 at offset 0 to 3\n"
     read = command("consume", "bills", "-e", "-f", r"%k %S\n", "--key-format", "hex", "-b", cluster.bootstrap_servers)
     assert read.lines == ["61 1", "62 0", "63 -1", "ff 3"]
+
+
+class Pausing:
+    """Standard input of a program that logs: its pipe is empty until the next line is written."""
+
+    def __init__(self, *lines: bytes, pause: Callable[[], None]) -> None:
+        self.buffer = self
+        self._lines = list(lines)
+        self._pause = pause
+        self._pipe = os.pipe()
+
+    def isatty(self) -> bool:
+        return False
+
+    def fileno(self) -> int:
+        return self._pipe[0]
+
+    def read1(self, _size: int) -> bytes:
+        self._pause()
+        return self._lines.pop(0) if self._lines else b""
+
+    def __iter__(self) -> Iterator[bytes]:
+        while line := self.read1(0):
+            yield line
+
+    def close(self) -> None:
+        for end in self._pipe:
+            os.close(end)
+
+
+def test_what_is_there_before_a_pause_is_written(
+    command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lines waited until they were a thousand, or the input ended, and with Ctrl-C they were lost."""
+    written = list[int]()
+    with closing(Pausing(b"1\n2\n", b"3\n", pause=lambda: written.append(cluster.end_offset("bills")))) as pausing:
+        monkeypatch.setattr(sys, "stdin", pausing)
+        assert command("produce", "bills", "-b", cluster.bootstrap_servers).code == 0
+    assert written == [0, 2, 3]
+
+
+def test_what_was_read_before_ctrl_c_is_written(
+    command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter((b"1\n2\n3", None))
+
+    class Interrupted(io.BytesIO):
+        def read1(self, _size: int | None = -1) -> bytes:
+            if (found := next(calls)) is None:
+                raise KeyboardInterrupt
+            return found
+
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(Interrupted()))
+    outcome = command("produce", "bills", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (130, "kwire: 2 records written: bills-0 at offset 0 to 1\n")
+
+
+def test_what_stands_in_front_of_a_line_without_a_key_is_written(
+    command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was not, and nobody said so."""
+    type_in(monkeypatch, b"a:1\nno key\nb:2\n")
+    outcome = command("produce", "bills", "-K", ":", "-b", cluster.bootstrap_servers)
+    assert outcome.code == 2
+    assert outcome.err.splitlines() == [
+        "kwire: 1 record written: bills-0 at offset 0",
+        "kwire: there is no b':' in the line b'no key', so it has no key",
+    ]
+
+
+def test_a_standard_input_that_is_closed_is_one_line(
+    command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    outcome = command("produce", "bills", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (2, "kwire: standard input is closed; --value gives values\n")
 
 
 def test_a_line_without_a_key_is_refused(command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

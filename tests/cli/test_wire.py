@@ -36,15 +36,15 @@ class Wire:
         self._monkeypatch = monkeypatch
         self._capfd = capfd
 
-    def __call__(self, *arguments: str, stdin: bytes = b"") -> Ran:
+    def __call__(self, *arguments: str, stdin: bytes | None = b"") -> Ran:
         self._monkeypatch.setattr("sys.argv", ["kwire", "wire", *arguments])
-        self._monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        self._monkeypatch.setattr(sys, "stdin", None if stdin is None else io.TextIOWrapper(io.BytesIO(stdin)))
         with pytest.raises(SystemExit) as exited:
             kwire.cli.main()
         assert isinstance(exited.value.code, int)
         return Ran(exited.value.code, *self._capfd.readouterr())
 
-    def fails(self, *arguments: str, stdin: bytes = b"") -> tuple[int, str]:
+    def fails(self, *arguments: str, stdin: bytes | None = b"") -> tuple[int, str]:
         """The exit code and the one line on stderr."""
         ran = self(*arguments, stdin=stdin)
         assert ran.out == ""
@@ -64,6 +64,10 @@ def framed(header: Message, header_version: int, body: Message, version: int) ->
 
 
 # --- decode ---------------------------------------------------------------------------------------------------
+
+
+def test_a_standard_input_that_is_closed_is_told(wire: Wire) -> None:
+    assert wire.fails("decode", "HeartbeatRequest", "4", stdin=None) == (2, "standard input is closed")
 
 
 @pytest.mark.parametrize("way", ["argument", "spaced", "file", "stdin", "raw file", "raw stdin"])

@@ -8,17 +8,19 @@ kwire produce orders -K : < keys-and-values.txt
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kwire.cli.admin.typed_lines import lines_as_they_come, standard_input
 from kwire.cli.escapes import unescape
 from kwire.cli.exits import FAILED
 from kwire.cli.options import ConfigFile, Properties, Servers, Verbose
 from kwire.errors import ConfigError
 
 if TYPE_CHECKING:
+    from kwire.cli.admin.producing import Producing
     from kwire.conformance.batches import RecordToWrite
     from kwire.model import Header
 
@@ -58,8 +60,8 @@ def produce_records(
 ) -> None:
     """Write records to a topic, one for each line of standard input.
 
-    For a quick test: records go out a thousand at a time, nothing is compressed, and a batch that fails is not tried
-    again. Says on stderr where they are.
+    For a quick test: records go out a thousand at a time, or when the input makes a pause, nothing is compressed, and a
+    batch that fails is not tried again. Says on stderr where they are.
     """
     from kwire.cli.admin.producing import Producing
     from kwire.cli.admin.session import cluster_view
@@ -68,21 +70,32 @@ def produce_records(
         if key is not None and key_separator is not None:
             raise ConfigError("--key is the key of all records, --key-separator finds one in each; give one of them")
         maker = RecordMaker(key, headers or (), key_separator, null)
-        lines: Iterator[bytes] | list[bytes] = (
-            (line.removesuffix(b"\n") for line in sys.stdin.buffer)
+        batches = (
+            lines_as_they_come(standard_input())
             if values is None
-            else [value.encode("utf-8", "surrogateescape") for value in values]
+            else [([value.encode("utf-8", "surrogateescape") for value in values], False)]
         )
         producing = Producing(view, topic, partition)
-        is_typed = values is None and sys.stdin.isatty()
-        for line in lines:
-            producing.add(maker.record(line))
-            if is_typed:
-                producing.flush()
-        producing.flush()
+        try:
+            _write_all(producing, maker, batches)
+        except (ConfigError, KeyboardInterrupt):
+            producing.flush()  # what stands in front of a line that is wrong, or was typed before the end
+            if producing.count:
+                print(f"kwire: {producing.summary()}", file=sys.stderr)
+            raise
         print(f"kwire: {producing.summary()}", file=sys.stderr)
         if not producing.count:
             raise typer.Exit(FAILED)
+
+
+def _write_all(producing: Producing, maker: RecordMaker, batches: Iterable[tuple[list[bytes], bool]]) -> None:
+    """In large batches, but before a pause whatever there is: nobody knows how long it takes."""
+    for lines, has_more in batches:
+        for line in lines:
+            producing.add(maker.record(line))
+        if not has_more:
+            producing.flush()
+    producing.flush()
 
 
 class RecordMaker:
