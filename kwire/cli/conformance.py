@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kwire.cli.exits import FAILED, WRONG_USAGE
-from kwire.cli.settings import collect_settings
+from kwire.cli.settings import collect_settings, of_connection
 from kwire.config import ConsumerConfig, SecurityProtocol
 from kwire.errors import InvalidArgumentError, KafkaError
 
@@ -71,7 +71,7 @@ def _access(bootstrap: str, properties: Sequence[str], file: Path | None) -> Acc
 
     BrokerAddress.parse(bootstrap)
     settings = collect_settings(flags=[], properties=properties, environ=os.environ, file=file, defaults={})
-    config = ConsumerConfig.of({**settings, "bootstrap_servers": bootstrap})
+    config = ConsumerConfig.of({**of_connection(settings), "bootstrap_servers": bootstrap})
     if config.security_protocol is SecurityProtocol.PLAINTEXT:
         return None
     from kwire.conformance.access import Access

@@ -21,6 +21,8 @@ from kwire.errors import ConfigError, InvalidGroupIdError
 PREFIX = "KWIRE_"
 _NAME = re.compile(r"[\w.]+")
 
+_OF_MEMBERS = frozenset({"enable_auto_commit", "enable_parallel_rebalance"})
+
 log = logging.getLogger("kwire.cli")
 
 # Java's files name classes here. The formats of the command line work on bytes: what is no text is made some.
@@ -55,6 +57,12 @@ def collect_settings(
     for layer in (read_config_file(file) if file else [], from_environment(environ), given):
         settings |= _check(entry for entry in layer if not taken(entry))
     return settings
+
+
+def of_connection(settings: Mapping[str, object]) -> dict[str, object]:
+    """What a command needs of them that reads no records. The file of a consumer may want a group, which its program
+    names and the file does not."""
+    return {name: value for name, value in settings.items() if name not in _OF_MEMBERS}
 
 
 def from_property(given: str) -> SettingLine:

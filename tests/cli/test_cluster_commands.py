@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import confluent_kafka
@@ -247,6 +248,17 @@ def test_names_may_come_by_options_as_of_kafkas_tools(command: Command, cluster:
 def commits(cluster: Cluster, group: str = "billing") -> list[int]:
     found = cluster.committed(group)
     return [found[partition].offset for partition in sorted(found)]
+
+
+@pytest.mark.parametrize("arguments", [["topics", "list"], ["groups", "list"], ["doctor"]])
+def test_the_file_of_a_consumer_need_not_name_its_group(
+    command: Command, cluster: Cluster, tmp_path: Path, arguments: list[str]
+) -> None:
+    """Commands that join no group refused a file in which auto-commit is on."""
+    file = tmp_path / "consumer.properties"
+    file.write_text(f"bootstrap.servers={cluster.bootstrap_servers}\nenable.auto.commit=true\n")
+    outcome = command(*arguments, "--config", file)
+    assert (outcome.code, outcome.err) == (0, "")
 
 
 def test_a_reset_is_shown_and_not_carried_out(command: Command, cluster: Cluster) -> None:

@@ -10,6 +10,7 @@ from kwire.cli.admin.cluster import ClusterView
 from kwire.cli.exits import clean_exits
 from kwire.cli.options import settings_of
 from kwire.cli.patience import said_when_slow
+from kwire.cli.settings import of_connection
 from kwire.config import ConsumerConfig
 from kwire.network.broker_client import BrokerClient
 
@@ -18,7 +19,7 @@ from kwire.network.broker_client import BrokerClient
 def cluster_view(bootstrap: str | None, properties: Sequence[str] | None, config: Path | None) -> Iterator[ClusterView]:
     """A view of the cluster that the options name; errors end the command as in `exits`."""
     with clean_exits():
-        settings = ConsumerConfig.of(settings_of(bootstrap, properties, config, {}))
+        settings = ConsumerConfig.of(of_connection(settings_of(bootstrap, properties, config, {})))
         with BrokerClient(settings) as client:
             with said_when_slow(settings.bootstrap_servers):
                 client.first_reachable()

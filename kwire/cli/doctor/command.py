@@ -14,6 +14,7 @@ from kwire.cli import terminal
 from kwire.cli.exits import FAILED, clean_exits
 from kwire.cli.options import AsJson, ConfigFile, Properties, Servers, Verbose, flag, settings_of
 from kwire.cli.output import Output
+from kwire.cli.settings import of_connection
 
 if TYPE_CHECKING:
     from kwire.cli.doctor.checks import Check
@@ -46,7 +47,7 @@ def examine_connection(
         from kwire.config import ConsumerConfig
 
         given = flag("--group", "group_id", group)
-        checked = ConsumerConfig.of(settings_of(bootstrap, properties, config, {}, given))
+        checked = ConsumerConfig.of(of_connection(settings_of(bootstrap, properties, config, {}, given)))
         output = Output.standard()
         found: list[Check] = []
         for check in examine(checked, topics or (), timeout_s):
