@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from kwire.cli.config_files import SettingLine, read_config_file
+from kwire.cli.registry_settings import USER
 from kwire.config import SETTINGS, parse_setting
 from kwire.config.names import foreign, is_left_out
 from kwire.deserializers import StringDeserializer
@@ -21,6 +22,7 @@ from kwire.errors import ConfigError, InvalidGroupIdError
 PREFIX = "KWIRE_"
 _NAME = re.compile(r"[\w.]+")
 
+_USER_OF_REGISTRY = USER.replace(".", "_")
 _OF_MEMBERS = frozenset({"enable_auto_commit", "enable_parallel_rebalance"})
 
 log = logging.getLogger("kwire.cli")
@@ -94,6 +96,8 @@ def warn_of_visible_secrets(flags: Iterable[SettingLine]) -> None:
 def is_secret(name: str) -> bool:
     """Whether the setting of this name, dotted or not, must not be shown."""
     snake, entry = name.replace(".", "_"), foreign(name)
+    if snake.endswith(_USER_OF_REGISTRY):
+        return True
     return SETTINGS[snake].is_secret if snake in SETTINGS else entry is not None and entry.is_secret
 
 

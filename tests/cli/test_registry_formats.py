@@ -108,6 +108,18 @@ def test_where_the_registry_is_may_be_said_elsewhere(
     assert registry.users == (set() if place == "property" else {"alice"})
 
 
+@pytest.mark.parametrize("name", ["basic.auth.user.info", "schema.registry.basic.auth.user.info"])
+@pytest.mark.usefixtures("avro")
+def test_a_password_for_the_registry_in_a_flag_is_warned_of(
+    read: Read, registry: SchemaRegistry, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As all others are: every user of the machine sees it."""
+    outcome = read("--value-format", "avro", "-r", registry.url, "-X", f"{name}=alice:secret")
+    assert (outcome.code, registry.users) == (0, {"alice"})
+    (message,) = caplog.messages
+    assert message.startswith(f"-X {name}: every user of this machine can see a secret")
+
+
 def test_json_with_a_schema(
     read: Read, registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
 ) -> None:
