@@ -426,19 +426,12 @@ class Pausing:
         self._pause = pause
         self._pipe = os.pipe()
 
-    def isatty(self) -> bool:
-        return False
-
     def fileno(self) -> int:
         return self._pipe[0]
 
     def read1(self, _size: int) -> bytes:
         self._pause()
         return self._lines.pop(0) if self._lines else b""
-
-    def __iter__(self) -> Iterator[bytes]:
-        while line := self.read1(0):
-            yield line
 
     def close(self) -> None:
         for end in self._pipe:
