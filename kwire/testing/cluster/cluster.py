@@ -148,6 +148,8 @@ class Cluster:
         self.stop()
         if kind is None and self._state.failures:
             raise self._state.failures[0]
+        if kind is None and self._error is not None:
+            raise IllegalStateError("the cluster has failed") from self._error
 
     def start(self) -> None:
         """Listen; when this returns, clients can connect.
@@ -250,7 +252,7 @@ class Cluster:
 
     @property
     def failures(self) -> Sequence[Exception]:
-        """Bugs of the cluster itself; leaving the `with` block raises the first."""
+        """What functions of rules raised, and bugs of the cluster itself; leaving the `with` block raises the first."""
         return tuple(self._state.failures)
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:

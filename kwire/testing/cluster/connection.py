@@ -131,27 +131,28 @@ class _Connection:
             client_id=incoming.client_id,
             session=self._session,
         )
-        rule = self._cluster.control.decide(request, call)
-        if rule is None:
-            await self._send(await self._handle(request, call), incoming)
-        else:
-            await self._obey(rule, request, call, incoming)
+        try:
+            rule = self._cluster.control.decide(request, call)
+            if rule is None:
+                await self._send(await self._handle(request, call), incoming)
+            else:
+                await self._obey(rule, request, call, incoming)
+        except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionCutError):
+            raise
+        except Exception as error:
+            # The cluster's bug or that of a rule's function: the test sees it, and other connections go on.
+            _log.exception("broker %s failed on %r", self._broker.node_id, request)
+            self._cluster.failures.append(error)
+            raise ConnectionCutError(f"answering failed: {error!r}") from error
 
     # --- answering -------------------------------------------------------------------------------------------
 
     async def _handle(self, request: Request[Message], call: Call) -> Message | None:
-        """What the handler answers. Its bugs are kept for the test to see, and end the connection."""
+        """What the handler answers."""
         is_timed = not isinstance(request, UNTIMED)
         if is_timed:
             self._cluster.timers.look()
-        try:
-            response = await handlers()[type(request)](request, call)
-        except ConnectionCutError:
-            raise
-        except Exception as error:
-            _log.exception("broker %s failed on %r", self._broker.node_id, request)
-            self._cluster.failures.append(error)
-            raise ConnectionCutError(f"the handler failed: {error!r}") from error
+        response = await handlers()[type(request)](request, call)
         if is_timed:
             self._cluster.timers.look()
         throttle_ms = self._cluster.control.throttles_ms.get(type(request), 0)

@@ -94,7 +94,7 @@ class ClusterState:
         }
         self.topics: dict[str, Topic] = {}
         self.failures: list[Exception] = []
-        """Bugs of the cluster that a request brought to light; `Cluster` raises the first one when it ends."""
+        """What functions of rules raised, and bugs that a request brought to light; `Cluster` raises the first."""
         self.group_configs: dict[str, dict[str, str]] = {}
         self.coordinators = Coordinators(self.brokers, self.settings.load_ms)
         self.groups = GroupStore(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 import trio
@@ -16,7 +16,10 @@ from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.testing.cluster.state import ClusterState
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kwire.protocol.schema import Message
+    from kwire.testing.cluster.control import RequestControl, Rule
     from kwire.testing.cluster.request_context import RequestContext
     from tests.testing.cluster.in_memory import MemoryClient, in_trio
 else:
@@ -236,6 +239,41 @@ async def test_a_failing_handler_ends_the_connection_and_is_remembered(nursery: 
     with pytest.raises(EOFError):
         await client.ask(MetadataRequest(topics=None))
     assert [type(error) for error in cluster.failures] == [AttributeError]
+
+
+def _fail(*_arguments: object) -> NoReturn:
+    raise AssertionError("what the test found")
+
+
+@pytest.mark.parametrize(
+    "give",
+    [
+        lambda control: control.on(MetadataRequest, where=_fail, times=1).cut(),
+        lambda control: control.on(MetadataRequest, times=1).observe(_fail),
+        lambda control: control.on(MetadataRequest, times=1).answer(_fail),
+        lambda control: control.on(MetadataRequest, times=1).edit(_fail),
+        lambda control: control.on(MetadataRequest, times=1).corrupt(_fail),
+        lambda control: control.on(MetadataRequest, times=1).write(_fail),
+        lambda control: control.on(MetadataRequest, times=1).answer(MetadataResponse(controller_id=1 << 40)),
+    ],
+    ids=["where", "observe", "answer", "edit", "corrupt", "write", "an answer that cannot be encoded"],
+)
+def test_a_rule_whose_function_raises_ends_that_connection_alone_and_is_remembered(
+    give: Callable[[RequestControl], Rule],
+) -> None:
+    """It ended the whole cluster, and nobody was told: a test that asserted something there passed."""
+
+    async def body(nursery: trio.Nursery) -> None:
+        cluster = ClusterState()
+        rule = give(cluster.control)
+        other, client = MemoryClient(cluster, nursery), MemoryClient(cluster, nursery)
+        with pytest.raises(EOFError):
+            await client.ask(MetadataRequest(topics=[]))
+        assert len(cluster.failures) == 1
+        rule.remove()
+        assert (await other.ask(MetadataRequest(topics=[]))).cluster_id == cluster.cluster_id
+
+    in_trio(body)()
 
 
 @in_trio

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentErro
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.testing import Cluster
 from kwire.testing.cluster.settings import BrokerSettings
+
+if TYPE_CHECKING:
+    from kwire.testing.cluster.request_context import RequestContext
 
 TIMEOUT_S = 10.0
 
@@ -120,6 +124,30 @@ def test_a_bug_of_the_cluster_is_raised_at_the_end() -> None:
     cluster = Cluster()
     with pytest.raises(ZeroDivisionError), cluster:
         cluster._state.failures.append(ZeroDivisionError())
+
+
+def test_what_a_rule_s_function_finds_wrong_is_raised_at_the_end() -> None:
+    def see(_request: MetadataRequest, _context: RequestContext) -> None:
+        raise AssertionError("what the test found")
+
+    def ask_twice(cluster: Cluster) -> None:
+        cluster.control.on(MetadataRequest, times=1).observe(see)
+        with pytest.raises(DisconnectError):
+            brokers_seen(addresses(cluster)[0])
+        assert brokers_seen(addresses(cluster)[0]) == [0]
+
+    cluster = Cluster()
+    with pytest.raises(AssertionError, match="what the test found"), cluster:
+        ask_twice(cluster)
+
+
+def test_a_cluster_that_has_broken_down_says_so_at_the_end() -> None:
+    def breaks_down(_now_ms: float) -> float:
+        raise ZeroDivisionError
+
+    cluster = Cluster()
+    with pytest.raises(IllegalStateError, match="the cluster has failed"), cluster:
+        cluster._do(lambda: cluster._state.timers.add(breaks_down))
 
 
 def test_the_same_seed_gives_the_same_ids() -> None:
