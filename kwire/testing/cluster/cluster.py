@@ -363,7 +363,7 @@ class Cluster:
         """Make a topic. Without `replication` it has one replica for each broker, but no more than three.
 
         Raises:
-            InvalidArgumentError: It exists already, or there are fewer brokers than replicas.
+            InvalidArgumentError: It exists already, Kafka would not make it, or there are fewer brokers than replicas.
         """
         replicas = min(3, len(self._state.brokers)) if replication is None else replication
         self._do(lambda: self._state.create_topic(name, partitions, replicas, config))
@@ -470,5 +470,9 @@ class Cluster:
         self._do(lambda: self._state.move_coordinator(group_id, broker))
 
     def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Set what Kafka sets with `kafka-configs --group`, such as {"consumer.session.timeout.ms": "6000"}."""
+        """Set what Kafka sets with `kafka-configs --group`, such as {"consumer.session.timeout.ms": "6000"}.
+
+        Raises:
+            InvalidArgumentError: Kafka would not take it.
+        """
         self._do(lambda: self._state.configure_group(group_id, config))

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from kwire.errors import InvalidArgumentError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -107,6 +109,7 @@ GROUP_CONFIGS = (
 )
 
 _BY_NAME: Mapping[str, Known] = {known.name: known for known in TOPIC_CONFIGS}
+_OF_GROUPS: Mapping[str, Known] = {known.name: known for known in GROUP_CONFIGS}
 
 _PARSERS: Mapping[ConfigType, tuple[Callable[[str], float], str]] = {
     ConfigType.INT: (int, "Not a number of type INT"),
@@ -118,10 +121,31 @@ _PARSERS: Mapping[ConfigType, tuple[Callable[[str], float], str]] = {
 def config_problem(name: str, value: str) -> str | None:
     """What Kafka says against this setting of a topic; None if it takes it."""
     known = _BY_NAME.get(name)
-    if known is None:
-        return f"Unknown topic config name: {name}"
+    return f"Unknown topic config name: {name}" if known is None else _value_problem(known, value)
+
+
+def group_config_problem(name: str, value: str) -> str | None:
+    """The same of a group's setting."""
+    known = _OF_GROUPS.get(name)
+    return f"Unknown group config name: {name}" if known is None else _value_problem(known, value)
+
+
+def checked_configs(configs: Mapping[str, object], problem_of: Callable[[str, str], str | None]) -> dict[str, str]:
+    """Settings that a test gives, as the text that Kafka has of them.
+
+    Raises:
+        InvalidArgumentError: Kafka would not take one of them.
+    """
+    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
+    problem = next(filter(None, (problem_of(name, text) for name, text in texts.items())), None)
+    if problem is not None:
+        raise InvalidArgumentError(problem)
+    return texts
+
+
+def _value_problem(known: Known, value: str) -> str | None:
     reason = _reason(known, value)
-    return f"Invalid value {value} for configuration {name}: {reason}" if reason else None
+    return f"Invalid value {value} for configuration {known.name}: {reason}" if reason else None
 
 
 def _reason(known: Known, value: str) -> str | None:

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 UNLIMITED = -1
 MAX_INT64 = (1 << 63) - 1
 
+_WORDS = {bool: "true or false", int: "a whole number", str: "text", tuple: "a list"}
+_CHOICES = {
+    "group_consumer_assignors": ("uniform", "range"),
+    "group_consumer_migration_policy": ("bidirectional", "upgrade", "downgrade", "disabled"),
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
@@ -75,15 +81,15 @@ class BrokerSettings:
         """Defaults with some of Kafka's settings changed; names with dots or underscores, values as such or as text.
 
         Raises:
-            InvalidArgumentError: There is no such setting here.
+            InvalidArgumentError: There is no such setting here, or it does not take that value.
         """
         kinds = {field.name: type(getattr(cls(), field.name)) for field in fields(cls)}
         named = {name.replace(".", "_"): value for name, value in settings.items()}
         unknown = [name for name in named if name not in kinds]
         if unknown:
             raise InvalidArgumentError(f"the in-process cluster has no setting {unknown[0]!r}; it has {sorted(kinds)}")
-        values = {name: _parsed(kinds[name], v) if isinstance(v, str) else v for name, v in named.items()}
-        return replace(cls(), **values)  # type: ignore[arg-type]  # values are the caller's, names were checked
+        values = {name: _taken(name, kinds[name], value) for name, value in named.items()}
+        return replace(cls(), **values)  # type: ignore[arg-type]  # each was compared with its field's own type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +122,28 @@ class TopicSettings:
         return replace(defaults, **values)  # type: ignore[arg-type]  # each was parsed as its field's own type
 
 
-def _parsed(kind: type, text: str) -> str | int | bool:
+def _taken(name: str, kind: type, value: object) -> object:
+    """The value as the setting of that name has it. Raises: InvalidArgumentError."""
+    try:
+        taken = _parsed(kind, value) if isinstance(value, str) else value
+    except (ValueError, KeyError):
+        taken = None
+    if kind is tuple and isinstance(taken, list):
+        taken = tuple(taken)
+    # True is a number in Python, and none in a file of Kafka's.
+    is_of_kind = isinstance(taken, kind) and isinstance(taken, bool) is (kind is bool)
+    choices = _CHOICES.get(name, ())
+    chosen = taken if isinstance(taken, tuple) else (taken,)
+    if not is_of_kind or (choices and not (chosen and set(chosen) <= set(choices))):
+        wanted = f"of {', '.join(choices)}" if choices else _WORDS[kind]
+        raise InvalidArgumentError(f"the setting {name!r} of the in-process cluster takes {wanted}, not {value!r}")
+    return taken
+
+
+def _parsed(kind: type, text: str) -> str | int | bool | tuple[str, ...]:
+    """Raises: ValueError or KeyError, if the text is none of that kind."""
     if kind is bool:
-        return text.strip().lower() == "true"
+        return {"true": True, "false": False}[text.strip().lower()]
+    if kind is tuple:
+        return tuple(part.strip() for part in text.split(","))
     return int(text) if kind is int else text.strip()

@@ -21,6 +21,7 @@ from kwire.testing.cluster.batches import build_batch
 from kwire.testing.cluster.broker import Broker
 from kwire.testing.cluster.broker_sessions import BrokerSessions
 from kwire.testing.cluster.changes import Changes
+from kwire.testing.cluster.config_catalog import checked_configs, config_problem, group_config_problem
 from kwire.testing.cluster.control import RequestControl
 from kwire.testing.cluster.coordinators import Coordinators, KeyType
 from kwire.testing.cluster.fetch_sessions import FetchSessionCache
@@ -30,6 +31,7 @@ from kwire.testing.cluster.releases import LATEST, Release
 from kwire.testing.cluster.settings import BrokerSettings, TopicSettings
 from kwire.testing.cluster.telemetry import MetricsSubscription
 from kwire.testing.cluster.timers import Timers
+from kwire.testing.cluster.topic_names import topic_problem
 from kwire.testing.cluster.topics import Partition, Topic
 from kwire.testing.cluster.transactions import TransactionCoordinator
 
@@ -191,13 +193,17 @@ class ClusterState:
         """Make a topic; `assignments` names the replicas of each partition, leader first.
 
         Raises:
-            InvalidArgumentError: It exists already, or there are fewer brokers than replicas.
+            InvalidArgumentError: It exists already, Kafka would not make it, or there are fewer brokers than replicas.
         """
-        if name in self.topics:
-            raise InvalidArgumentError(f"topic {name!r} exists already")
-        given = dict(config or {})
+        problem = topic_problem(self.topics, name)
+        if problem is not None:
+            raise InvalidArgumentError(problem.message)
+        given = checked_configs(config or {}, config_problem)
+        count = self.settings.num_partitions if partitions is None else partitions
+        for wanted, what in ((count, "partition"), (replication, "replica")):
+            if wanted is not None and wanted < 1:
+                raise InvalidArgumentError(f"topic {name!r} has at least one {what}, not {wanted}")
         topic = Topic(name, self.new_uuid(), given, TopicSettings.of(given, self.settings))
-        count = partitions or self.settings.num_partitions
         self._add_partitions(topic, assignments or self.placements(0, count, replication))
         self.topics[name] = topic
         self.changed.notify(TOPICS_CHANGED)
@@ -240,7 +246,7 @@ class ClusterState:
     def placements(self, first: int, count: int, replication: int | None) -> list[list[int]]:
         """Replicas in a ring over the brokers, as Kafka spreads them over one rack."""
         ids = list(self.brokers)
-        replication = replication or self.settings.default_replication_factor
+        replication = self.settings.default_replication_factor if replication is None else replication
         if replication > len(ids):
             raise InvalidArgumentError(f"{replication} replicas need as many brokers, but there are {len(ids)}")
         return [[ids[(i + j) % len(ids)] for j in range(replication)] for i in range(first, first + count)]
@@ -397,8 +403,8 @@ class ClusterState:
         return self.groups.committed(group_id)
 
     def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Set the group's own settings; others of its keep their value."""
-        self.group_configs.setdefault(group_id, {}).update(config)
+        """Set the group's own settings; others of its keep their value. Raises: InvalidArgumentError."""
+        self.group_configs.setdefault(group_id, {}).update(checked_configs(config, group_config_problem))
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
         """Answer such requests with this throttle time, and read nothing from the connection for as long; 0 ends it."""

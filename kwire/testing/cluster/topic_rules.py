@@ -1,15 +1,15 @@
-"""What a topic may be called, how large it may be, and where its replicas may lie; with Kafka's codes and messages.
+"""How large a topic may be, and where its replicas may lie; with Kafka's codes and messages.
 
 Nothing here changes anything: `check_new_topic` says what would be made. Used by the handlers that make topics.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
 from kwire.testing.cluster.config_catalog import config_problem
+from kwire.testing.cluster.topic_names import TopicRefusedError, topic_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,34 +17,7 @@ if TYPE_CHECKING:
     from kwire.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
     from kwire.testing.cluster.state import ClusterState
 
-MAX_NAME_LENGTH = 249
 DEFAULT = -1
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
-
-
-class TopicRefusedError(Exception):
-    """Kafka does not make such a topic, or partition."""
-
-    def __init__(self, code: ErrorCode, message: str | None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-
-
-def name_problem(name: str) -> str | None:
-    """What is wrong with a topic's name, in Kafka's words; None if nothing is."""
-    if not name:
-        return "Topic name is invalid: the empty string is not allowed"
-    if name in (".", ".."):
-        return f"Topic name is invalid: '{name}' is not allowed"
-    if len(name) > MAX_NAME_LENGTH:
-        return f"Topic name is invalid: the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
-    if not _LEGAL.fullmatch(name):
-        return (
-            f"Topic name is invalid: '{name}' contains one or more characters other than ASCII alphanumerics, "
-            "'.', '_' and '-'"
-        )
-    return None
 
 
 def check_new_topic(cluster: ClusterState, wanted: CreatableTopic) -> tuple[list[list[int]], dict[str, str]]:
@@ -53,26 +26,13 @@ def check_new_topic(cluster: ClusterState, wanted: CreatableTopic) -> tuple[list
     Raises:
         TopicRefusedError: It cannot be made.
     """
-    problem = name_problem(wanted.name)
+    problem = topic_problem(cluster.topics, wanted.name)
     if problem is not None:
-        raise TopicRefusedError(ErrorCode.INVALID_TOPIC_EXCEPTION, problem)
-    if wanted.name in cluster.topics:
-        raise TopicRefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{wanted.name}' already exists.")
-    _check_collision(cluster, wanted.name)
+        raise problem
     config = _checked_config(wanted.configs)
     if wanted.assignments:
         return _manual(cluster, wanted), config
     return _automatic(cluster, wanted), config
-
-
-def _check_collision(cluster: ClusterState, name: str) -> None:
-    """Names of metrics write dots as underscores, so two topics must not differ in these alone."""
-    flat = name.replace(".", "_")
-    for other in cluster.topics:
-        if other.replace(".", "_") == flat:
-            raise TopicRefusedError(
-                ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {other}"
-            )
 
 
 def _checked_config(configs: Sequence[CreatableTopicConfig]) -> dict[str, str]:

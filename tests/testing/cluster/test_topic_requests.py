@@ -232,6 +232,17 @@ async def test_metadata_creates_a_topic_for_the_next_who_asks(nursery: trio.Nurs
 
 
 @in_trio
+async def test_a_topic_whose_name_collides_is_not_made_by_asking_for_it(nursery: trio.Nursery) -> None:
+    """Brokers answer as if it were to come; the controller then refuses it."""
+    cluster = ClusterState()
+    cluster.create_topic("the.orders")
+    client = MemoryClient(cluster, nursery)
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="the_orders")], allow_auto_topic_creation=True)
+    codes = [topic.error_code for _ in range(2) for topic in (await client.ask(request)).topics]
+    assert (codes, set(cluster.topics)) == ([3, 3], {"the.orders"})
+
+
+@in_trio
 async def test_metadata_creates_nothing_where_that_is_switched_off(nursery: trio.Nursery) -> None:
     client = MemoryClient(ClusterState(settings=BrokerSettings(auto_create_topics_enable=False)), nursery)
     request = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=True)

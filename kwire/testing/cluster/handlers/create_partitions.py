@@ -12,7 +12,8 @@ from kwire.protocol.messages.create_partitions import (
     CreatePartitionsTopic,
     CreatePartitionsTopicResult,
 )
-from kwire.testing.cluster.topic_rules import TopicRefusedError, check_replicas, placements
+from kwire.testing.cluster.topic_names import TopicRefusedError
+from kwire.testing.cluster.topic_rules import check_replicas, placements
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call

@@ -15,7 +15,8 @@ from kwire.protocol.messages.create_topics import (
 )
 from kwire.testing.cluster.config_values import topic_values
 from kwire.testing.cluster.settings import TopicSettings
-from kwire.testing.cluster.topic_rules import TopicRefusedError, check_new_topic
+from kwire.testing.cluster.topic_names import TopicRefusedError
+from kwire.testing.cluster.topic_rules import check_new_topic
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call

@@ -15,7 +15,7 @@ from kwire.protocol.messages.describe_configs import (
 )
 from kwire.testing.cluster.config_values import broker_values, group_values, topic_values
 from kwire.testing.cluster.handlers.find_coordinator import MALFORMED
-from kwire.testing.cluster.topic_rules import name_problem
+from kwire.testing.cluster.topic_names import name_problem
 
 if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call

@@ -14,7 +14,7 @@ from kwire.protocol.messages.describe_topic_partitions import (
 )
 from kwire.testing.cluster.access import Operation
 from kwire.testing.cluster.handlers.metadata import offline_replicas, topic_operations
-from kwire.testing.cluster.topic_rules import name_problem
+from kwire.testing.cluster.topic_names import name_problem
 from kwire.testing.cluster.topics import NO_LEADER
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from kwire.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from kwire.testing.cluster.access import Operation, bits
-from kwire.testing.cluster.topic_rules import TopicRefusedError, name_problem, placements
+from kwire.testing.cluster.topic_names import TopicRefusedError, name_problem, topic_problem
+from kwire.testing.cluster.topic_rules import placements
 from kwire.testing.cluster.topics import NO_LEADER
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ def _topic(request: MetadataRequest, wanted: MetadataRequestTopic, call: Call) -
 
 def _created(cluster: ClusterState, name: str, wanted: MetadataRequestTopic) -> MetadataResponseTopic:
     """Kafka creates it afterwards: this answer does not know it yet, the next one does."""
+    if topic_problem(cluster.topics, name) is not None:  # found then, and told to nobody
+        return _unknown(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, wanted)
     try:
         cluster.create_topic(name, assignments=placements(cluster, 0, cluster.settings.num_partitions))
     except TopicRefusedError as refused:
