@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LOCALHOST = "127.0.0.1"
+LAST_PORT = 65_535
 LOCAL_NAMES = ("localhost", LOCALHOST, "::1")
 
 
@@ -99,6 +100,8 @@ class Cluster:
         validate_token: Callable[[str], str] | None = None,
         scram_iterations: int = MIN_ITERATIONS,
     ) -> None:
+        if port + brokers - 1 > LAST_PORT:
+            raise InvalidArgumentError(f"{brokers} brokers need ports up to {port + brokers - 1}, above {LAST_PORT}")
         if advertised and len(advertised) != brokers:
             raise InvalidArgumentError(f"each broker is advertised: {brokers} addresses, not {len(advertised)}")
         self._security = Security(
@@ -199,6 +202,8 @@ class Cluster:
         except BaseException as error:  # noqa: BLE001  kept for the caller's thread, which would otherwise never know
             self._error = error
         finally:
+            for bound in ports:  # what no broker has taken over yet
+                bound.close()
             ready.set()
 
     async def _run(self, ports: list[socket.socket], ready: threading.Event) -> None:

@@ -97,6 +97,22 @@ def test_a_port_that_is_taken_is_an_error_of_start_and_nothing_is_left() -> None
     assert running() <= before
 
 
+@pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
+def test_topics_that_cannot_be_made_are_an_error_of_start_and_no_port_is_left() -> None:
+    cluster = Cluster(topics={"bad name": 1})
+    with pytest.raises(InvalidArgumentError, match="bad name"):
+        cluster.start()
+    for host, port in cluster.client_addresses:
+        with socket.socket() as other:
+            other.bind((host, port))
+    cluster.stop()
+
+
+def test_ports_that_there_are_not_are_refused() -> None:
+    with pytest.raises(InvalidArgumentError, match="2 brokers need ports up to 65536"):
+        Cluster(2, port=65_535)
+
+
 def test_what_is_asked_of_a_cluster_that_does_not_run_is_refused() -> None:
     cluster = Cluster()
     with pytest.raises(IllegalStateError, match="does not run"):
