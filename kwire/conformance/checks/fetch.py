@@ -86,7 +86,9 @@ def refuses_a_leader_epoch_from_the_future(broker: JudgedBroker, version: int) -
 def shows_where_the_logs_diverge(broker: JudgedBroker, version: int) -> None:
     """KIP-595: who has read beyond the end of an epoch learns its end, instead of OFFSET_OUT_OF_RANGE."""
     filled = filled_topic(broker)
-    epoch = records_of(fetch(broker, filled.topic, at(0)))[-1].partition_leader_epoch
+    records = records_of(fetch(broker, filled.topic, at(0)))
+    expect(bool(records), "no records came from the start of a topic that has some")
+    epoch = records[-1].partition_leader_epoch
     where = at(filled.end + 5)
     where.last_fetched_epoch = epoch
     found = fetch(broker, filled.topic, where, version=version)

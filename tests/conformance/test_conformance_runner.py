@@ -1,0 +1,44 @@
+"""Running the suite: what a check does not reckon with is a failure of that check, and the others run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from kwire.conformance.runner import RunOptions, connect, run, run_case, select
+from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
+from kwire.testing import Cluster
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    with Cluster() as cluster:
+        yield cluster
+
+
+def _without_records(answer: FetchResponse) -> None:
+    for topic in answer.responses:
+        for partition in topic.partitions:
+            partition.records = b""
+
+
+def test_a_broker_that_returns_no_records_fails_and_is_judged_to_the_end(cluster: Cluster) -> None:
+    """The run ended with an IndexError, and without a report."""
+    cluster.control.on(FetchRequest).edit(_without_records)  # type: ignore[arg-type]  # the answers to that request
+    report = run(cluster.bootstrap_servers, RunOptions(only=("*logs diverge", "*refuses a wrong epoch")))
+    reasons = {result.check: result.reason for result in report.results}
+    assert reasons["shows where the logs diverge"] == "no records came from the start of a topic that has some"
+    assert reasons["refuses a wrong epoch"] == ""
+
+
+def test_a_check_that_stumbles_has_failed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = connect(cluster.bootstrap_servers)
+    case = select(broker, ["*tells only what changed"])[0]
+
+    def stumble(*_arguments: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr(type(broker), "topic", stumble)
+    result = run_case(broker, case)
+    assert (result.status.value, result.reason) == ("failed", "IndexError: list index out of range")
