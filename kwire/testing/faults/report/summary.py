@@ -125,7 +125,8 @@ class Summary:
 
     @property
     def has_passed(self) -> bool:
-        return not (self.violations or self.late or self.stuck)
+        """Who was sent nothing has shown nothing."""
+        return self.records.sent > 0 and not (self.violations or self.late or self.stuck)
 
     @property
     def recovery_p50_ms(self) -> float | None:

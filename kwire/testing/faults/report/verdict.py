@@ -15,6 +15,7 @@ def verdict(summary: Summary) -> str:
     if summary.has_passed:
         return f"{summary.name} passed: {_came(summary)}; {ran}{_slowest(summary)}."
     wrong = [
+        *([] if records.sent else ["nothing was sent"]),
         *([_violated(summary)] if summary.violations else []),
         *([f"{counted(records.lost, 'record')} lost"] if records.lost else []),
         *([f"{counted(len(summary.stuck), 'partition')} stuck"] if summary.stuck else []),

@@ -167,7 +167,8 @@ def test_recoveries_stand_side_by_side_by_what_the_schedule_says() -> None:
     ]
 
 
-def test_an_empty_run_has_a_summary_too() -> None:
+def test_an_empty_run_has_a_summary_too_and_has_not_passed() -> None:
     summary = summarize(run())
     assert (summary.records.sent, summary.duration_ms, summary.recovery_max_ms) == (0, 0, None)
-    assert json.loads(summary.to_json())["passed"] is True
+    assert json.loads(summary.to_json())["passed"] is False
+    assert verdict(summary).startswith("kwire failed: nothing was sent;")
