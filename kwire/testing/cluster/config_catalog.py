@@ -1,4 +1,4 @@
-"""The settings that DescribeConfigs shows and CreateTopics takes: names, types, defaults and bounds of Kafka 4.3.
+"""The settings that DescribeConfigs shows and CreateTopics takes: names, types, defaults and bounds of Kafka 4.4.
 
 Most of them change nothing here (`settings` has those that do), but tools read them, and users set them.
 """
@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from kwire.errors import InvalidArgumentError
-
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 
 class ConfigType(IntEnum):
@@ -44,11 +42,19 @@ class Known:
     default: str
     synonym: str = ""
     minimum: float | None = None
+    maximum: float | None = None
     choices: tuple[str, ...] = ()
 
 
-def _known(name: str, type_: ConfigType, default: str, synonym: str = "", minimum: float | None = None) -> Known:
-    return Known(name=name, type=type_, default=default, synonym=synonym, minimum=minimum)
+def _known(
+    name: str,
+    type_: ConfigType,
+    default: str,
+    synonym: str = "",
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> Known:
+    return Known(name=name, type=type_, default=default, synonym=synonym, minimum=minimum, maximum=maximum)
 
 
 def _chosen(name: str, type_: ConfigType, default: str, synonym: str, *choices: str) -> Known:
@@ -61,7 +67,7 @@ _MAX = str((1 << 63) - 1)
 TOPIC_CONFIGS = (
     _chosen("cleanup.policy", ConfigType.LIST, "delete", "log.cleanup.policy", "compact", "delete"),
     _known("compression.gzip.level", _INT, "-1", "compression.gzip.level"),
-    _known("compression.lz4.level", _INT, "9", "compression.lz4.level", 1),
+    _known("compression.lz4.level", _INT, "9", "compression.lz4.level", 1, 17),
     _chosen(
         "compression.type",
         _STRING,
@@ -69,8 +75,9 @@ TOPIC_CONFIGS = (
         "compression.type",
         *("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
     ),
-    _known("compression.zstd.level", _INT, "3", "compression.zstd.level"),
+    _known("compression.zstd.level", _INT, "3", "compression.zstd.level", -131072, 22),
     _known("delete.retention.ms", _LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
+    _known("errors.deadletterqueue.group.enable", _BOOLEAN, "false"),
     _known("file.delete.delay.ms", _LONG, "60000", "log.segment.delete.delay.ms", 0),
     _known("flush.messages", _LONG, _MAX, "log.flush.interval.messages", 1),
     _known("flush.ms", _LONG, _MAX, "", 0),
@@ -80,16 +87,19 @@ TOPIC_CONFIGS = (
     _known("local.retention.bytes", _LONG, "-2", "log.local.retention.bytes", -2),
     _known("local.retention.ms", _LONG, "-2", "log.local.retention.ms", -2),
     _known("max.compaction.lag.ms", _LONG, _MAX, "log.cleaner.max.compaction.lag.ms", 1),
+    _known("max.decompressed.message.bytes", _INT, "2147483639", "max.decompressed.message.bytes", 1, 2147483639),
     _known("max.message.bytes", _INT, "1048588", "message.max.bytes", 0),
     _known("message.timestamp.after.max.ms", _LONG, "3600000", "log.message.timestamp.after.max.ms", 0),
     _known("message.timestamp.before.max.ms", _LONG, _MAX, "log.message.timestamp.before.max.ms", 0),
     _chosen(
         "message.timestamp.type", _STRING, "CreateTime", "log.message.timestamp.type", "CreateTime", "LogAppendTime"
     ),
-    _known("min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0),
+    _known("min.cleanable.dirty.ratio", ConfigType.DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
     _known("min.compaction.lag.ms", _LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
     _known("min.insync.replicas", _INT, "1", "min.insync.replicas", 1),
     _known("preallocate", _BOOLEAN, "false", "log.preallocate"),
+    _known("remote.copy.lag.bytes", _LONG, "-1", "log.remote.copy.lag.bytes", -1),
+    _known("remote.copy.lag.ms", _LONG, "0", "log.remote.copy.lag.ms", -1),
     _known("remote.log.copy.disable", _BOOLEAN, "false"),
     _known("remote.log.delete.on.disable", _BOOLEAN, "false"),
     _known("remote.storage.enable", _BOOLEAN, "false"),
@@ -104,68 +114,10 @@ TOPIC_CONFIGS = (
 
 GROUP_CONFIGS = (
     _known("consumer.assignment.interval.ms", _INT, "1000", "group.consumer.assignment.interval.ms", 0),
+    _known("consumer.assignor.offload.enable", _BOOLEAN, "true", "group.consumer.assignor.offload.enable"),
     _known("consumer.heartbeat.interval.ms", _INT, "5000", "group.consumer.heartbeat.interval.ms", 1),
     _known("consumer.session.timeout.ms", _INT, "45000", "group.consumer.session.timeout.ms", 1),
 )
 
-_BY_NAME: Mapping[str, Known] = {known.name: known for known in TOPIC_CONFIGS}
-_OF_GROUPS: Mapping[str, Known] = {known.name: known for known in GROUP_CONFIGS}
-
-_PARSERS: Mapping[ConfigType, tuple[Callable[[str], float], str]] = {
-    ConfigType.INT: (int, "Not a number of type INT"),
-    ConfigType.LONG: (int, "Not a number of type LONG"),
-    ConfigType.DOUBLE: (float, "Not a number of type DOUBLE"),
-}
-
-
-def config_problem(name: str, value: str) -> str | None:
-    """What Kafka says against this setting of a topic; None if it takes it."""
-    known = _BY_NAME.get(name)
-    return f"Unknown topic config name: {name}" if known is None else _value_problem(known, value)
-
-
-def group_config_problem(name: str, value: str) -> str | None:
-    """The same of a group's setting."""
-    known = _OF_GROUPS.get(name)
-    return f"Unknown group config name: {name}" if known is None else _value_problem(known, value)
-
-
-def checked_configs(configs: Mapping[str, object], problem_of: Callable[[str, str], str | None]) -> dict[str, str]:
-    """Settings that a test gives, as the text that Kafka has of them.
-
-    Raises:
-        InvalidArgumentError: Kafka would not take one of them.
-    """
-    texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
-    problem = next(filter(None, (problem_of(name, text) for name, text in texts.items())), None)
-    if problem is not None:
-        raise InvalidArgumentError(problem)
-    return texts
-
-
-def _value_problem(known: Known, value: str) -> str | None:
-    reason = _reason(known, value)
-    return f"Invalid value {value} for configuration {known.name}: {reason}" if reason else None
-
-
-def _reason(known: Known, value: str) -> str | None:
-    if known.type in _PARSERS:
-        return _number_reason(known, value)
-    if known.type is ConfigType.BOOLEAN:
-        is_boolean = value.strip().lower() in ("true", "false")
-        return None if is_boolean else "Expected value to be either true or false"
-    parts = value.split(",") if known.type is ConfigType.LIST else [value]
-    if known.choices and not all(part.strip() in known.choices for part in parts):
-        return f"String must be one of: {', '.join(known.choices)}"
-    return None
-
-
-def _number_reason(known: Known, value: str) -> str | None:
-    parse, complaint = _PARSERS[known.type]
-    try:
-        number = parse(value.strip())
-    except ValueError:
-        return complaint
-    if known.minimum is not None and number < known.minimum:
-        return f"Value must be at least {known.minimum:g}"
-    return None
+OF_TOPICS: Mapping[str, Known] = {known.name: known for known in TOPIC_CONFIGS}
+OF_GROUPS: Mapping[str, Known] = {known.name: known for known in GROUP_CONFIGS}

@@ -14,9 +14,28 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.config_catalog import Known
     from kwire.testing.cluster.settings import TopicSettings
 
-OUR_OWN = frozenset({"load_ms", "replica_selector_is_rack_aware"})
-"""Fields of BrokerSettings that Kafka has no setting for."""
+OUR_OWN = frozenset(
+    {
+        "load_ms",
+        "replica_selector_is_rack_aware",
+        "transaction_marker_delay_ms",
+        "min_incremental_fetch_session_eviction_ms",
+        "allow_everyone_if_no_acl_found",
+    }
+)
+"""Fields of BrokerSettings that are no settings of Kafka's brokers: a constant there, or its authorizer's."""
 
+DYNAMIC = frozenset(
+    {
+        "message.max.bytes",
+        "min.insync.replicas",
+        "group.consumer.assignment.interval.ms",
+        "transaction.partition.verification.enable",
+    }
+)
+"""Those of a broker's settings that can be changed while it runs (KIP-226)."""
+
+_LONG = frozenset({"connections.max.reauth.ms"})
 _TYPES = {bool: ConfigType.BOOLEAN, int: ConfigType.INT, str: ConfigType.STRING, tuple: ConfigType.LIST}
 
 
@@ -29,6 +48,7 @@ class ConfigValue:
     value: str
     source: ConfigSource
     synonyms: tuple[tuple[str, str, ConfigSource], ...]
+    is_read_only: bool = False
 
 
 def topic_values(config: Mapping[str, str], settings: TopicSettings) -> list[ConfigValue]:
@@ -51,7 +71,7 @@ def group_values(config: Mapping[str, str], broker: BrokerSettings) -> list[Conf
 
 
 def _group_value(known: Known, config: Mapping[str, str], broker: BrokerSettings) -> ConfigValue:
-    otherwise = _text(getattr(broker, known.synonym.replace(".", "_")))
+    otherwise = _text(getattr(broker, known.synonym.replace(".", "_"), known.default))
     source = ConfigSource.DEFAULT if otherwise == known.default else ConfigSource.STATIC_BROKER
     return _value(known, config.get(known.name), ConfigSource.GROUP, (otherwise, source))
 
@@ -80,7 +100,14 @@ def broker_values(broker: BrokerSettings) -> list[ConfigValue]:
 def _broker_value(name: str, value: object, usual: object) -> ConfigValue:
     source = ConfigSource.DEFAULT if value == usual else ConfigSource.STATIC_BROKER
     text = _text(value)
-    return ConfigValue(name=name, type=_TYPES[type(value)], value=text, source=source, synonyms=((name, text, source),))
+    return ConfigValue(
+        name=name,
+        type=ConfigType.LONG if name in _LONG else _TYPES[type(value)],
+        value=text,
+        source=source,
+        synonyms=((name, text, source),),
+        is_read_only=name not in DYNAMIC,
+    )
 
 
 def _text(value: object) -> str:

@@ -110,7 +110,7 @@ class TopicSettings:
 
     @property
     def is_compacted(self) -> bool:
-        return "compact" in self.cleanup_policy.split(",")
+        return "compact" in (policy.strip() for policy in self.cleanup_policy.split(","))
 
     @classmethod
     def of(cls, config: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:

@@ -21,7 +21,7 @@ from kwire.testing.cluster.batches import build_batch
 from kwire.testing.cluster.broker import Broker
 from kwire.testing.cluster.broker_sessions import BrokerSessions
 from kwire.testing.cluster.changes import Changes
-from kwire.testing.cluster.config_catalog import checked_configs, config_problem, group_config_problem
+from kwire.testing.cluster.config_checks import checked_configs, config_problem, group_config_problem
 from kwire.testing.cluster.control import RequestControl
 from kwire.testing.cluster.coordinators import Coordinators, KeyType
 from kwire.testing.cluster.fetch_sessions import FetchSessionCache

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.protocol.error_codes import ErrorCode
-from kwire.testing.cluster.config_catalog import config_problem
+from kwire.testing.cluster.config_checks import config_problem
 from kwire.testing.cluster.topic_names import TopicRefusedError, topic_problem
 
 if TYPE_CHECKING:

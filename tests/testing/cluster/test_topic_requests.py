@@ -22,6 +22,7 @@ from kwire.protocol.messages.create_topics import (
 from kwire.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kwire.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kwire.testing.cluster.config_catalog import ConfigType
 from kwire.testing.cluster.settings import BrokerSettings
 from kwire.testing.cluster.state import ClusterState
 
@@ -144,7 +145,7 @@ async def test_a_topic_comes_with_its_defaults_and_its_own_settings(nursery: tri
     wanted = topic("orders", -1, -1, config=("retention.ms", "1000"))
     found = (await client.ask(CreateTopicsRequest(topics=[wanted]))).topics[0]
     assert (found.error_code, found.num_partitions, found.replication_factor) == (0, 4, 2)
-    assert len(found.configs or ()) == 33
+    assert len(found.configs or ()) == 37
     settings = {each.name: (each.value, each.config_source) for each in found.configs or ()}
     assert settings["retention.ms"] == ("1000", 1)
     assert settings["cleanup.policy"] == ("delete", 5)
@@ -264,13 +265,13 @@ async def test_a_partition_without_leader_says_so(nursery: trio.Nursery) -> None
 @pytest.mark.parametrize(
     ("kind", "name", "code", "count"),
     [
-        (2, "orders", 0, 33),
+        (2, "orders", 0, 37),
         (2, "nope", 3, 0),
         (2, "bad name", 17, 0),
         (4, "", 0, 0),
         (4, "7", 42, 0),
         (4, "abc", 42, 0),
-        (32, "any-group", 0, 3),
+        (32, "any-group", 0, 4),
         (32, "", 42, 0),
         (99, "x", 42, 0),
     ],
@@ -285,6 +286,19 @@ def test_settings_are_shown_of_what_there_is(kind: int, name: str, code: int, co
         assert [(each.error_code, len(each.configs)) for each in answer.results] == [(code, count)]
 
     run()
+
+
+@in_trio
+async def test_a_broker_shows_kafka_s_settings_and_which_of_them_can_be_changed_while_it_runs(
+    nursery: trio.Nursery,
+) -> None:
+    wanted = DescribeConfigsResource(resource_type=4, resource_name="0", configuration_keys=None)
+    answer = await MemoryClient(ClusterState(), nursery).ask(DescribeConfigsRequest(resources=[wanted]))
+    shown = {each.name: (each.read_only, each.config_type) for each in answer.results[0].configs}
+    assert shown["message.max.bytes"] == (False, ConfigType.INT)
+    assert shown["auto.create.topics.enable"] == (True, ConfigType.BOOLEAN)
+    assert shown["connections.max.reauth.ms"] == (True, ConfigType.LONG)
+    assert not {"transaction.marker.delay.ms", "load.ms", "allow.everyone.if.no.acl.found"} & set(shown)
 
 
 @in_trio

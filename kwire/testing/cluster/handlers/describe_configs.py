@@ -89,7 +89,12 @@ def _broker_values(name: str, call: Call) -> list[ConfigValue]:
 
 def _shown(value: ConfigValue, *, with_synonyms: bool) -> DescribeConfigsResourceResult:
     shown = DescribeConfigsResourceResult(
-        name=value.name, value=value.value, config_source=value.source, config_type=value.type, documentation=None
+        name=value.name,
+        value=value.value,
+        read_only=value.is_read_only,
+        config_source=value.source,
+        config_type=value.type,
+        documentation=None,
     )
     if with_synonyms:
         shown.synonyms = [
