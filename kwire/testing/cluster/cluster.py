@@ -1,7 +1,8 @@
 """Cluster: Kafka for a test, over TCP, with a thread and a trio run of its own.
 
-Everything here may be called from any thread; it is done on the cluster's, between two requests. What the cluster is
-and does stands in `state`; the simulation uses that directly, in its own run and on its own clock.
+Everything here may be called from any thread, from tasks of any event loop, and from functions of rules; it is done on
+the cluster's thread, between two requests. What the cluster is and does stands in `state`; the simulation uses that
+directly, in its own run and on its own clock.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -222,16 +224,35 @@ class Cluster:
                 ready.set()
 
     def _do(self, function: Callable[[], T]) -> T:
-        """Call it on the cluster's thread."""
+        """Call it on the cluster's thread. Not by `trio.from_thread`: that refuses callers that are tasks of trio, too,
+        such as an application's test."""
+        if threading.current_thread() is self._thread:  # a rule's function calls
+            return function()
         if self._error is not None:
             raise IllegalStateError("the cluster has failed") from self._error
         if self._token is None:
             raise IllegalStateError("the cluster does not run")
-        return trio.from_thread.run_sync(function, trio_token=self._token)
+        answer: Future[T] = Future()
+        try:
+            self._token.run_sync_soon(partial(_answer, function, answer))
+        except trio.RunFinishedError:
+            raise IllegalStateError("the cluster does not run any more") from self._error
+        return answer.result()
 
     def _settle(self, node_id: int) -> None:
-        """Have the broker listen, or have ceased to."""
-        trio.from_thread.run(until_settled, self._state.brokers[node_id], self._state, trio_token=self._token)
+        """Have the broker listen, or have ceased to; for a rule's function, soon after."""
+        if threading.current_thread() is self._thread:
+            return
+        settled = threading.Event()
+
+        async def wait() -> None:
+            try:
+                await until_settled(self._state.brokers[node_id], self._state)
+            finally:
+                settled.set()
+
+        self._do(lambda: trio.lowlevel.spawn_system_task(wait))
+        settled.wait()
 
     # --- where it is, and what happens there -----------------------------------------------------------------
 
@@ -481,3 +502,11 @@ class Cluster:
             InvalidArgumentError: Kafka would not take it.
         """
         self._do(lambda: self._state.configure_group(group_id, config))
+
+
+def _answer(function: Callable[[], T], answer: Future[T]) -> None:
+    """Call it, and tell what came of it to the thread that waits."""
+    try:
+        answer.set_result(function())
+    except BaseException as error:  # noqa: BLE001  it is the caller's
+        answer.set_exception(error)

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import trio
 
 from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
@@ -140,6 +141,46 @@ def test_a_bug_of_the_cluster_is_raised_at_the_end() -> None:
     cluster = Cluster()
     with pytest.raises(ZeroDivisionError), cluster:
         cluster._state.failures.append(ZeroDivisionError())
+
+
+def test_a_task_of_trio_may_use_it() -> None:
+    """trio refused: the caller was a task, though of another run than the cluster's."""
+
+    async def main() -> None:
+        with Cluster(topics={"orders": 1}) as cluster:
+            assert cluster.produce("orders", b"an order") == 0
+            cluster.kill_broker(0)
+            assert refuses(addresses(cluster)[0])
+            cluster.start_broker(0)
+            with pytest.raises(InvalidArgumentError, match="there is no topic 'prices'"):
+                cluster.end_offset("prices")
+
+    trio.run(main)
+
+
+def test_a_rule_s_function_may_use_it() -> None:
+    """That a broker dies when a certain request comes is what rules are for."""
+    with Cluster(2, topics={"orders": 1}) as cluster:
+        first, second = addresses(cluster)
+
+        def see(_request: MetadataRequest, context: RequestContext) -> None:
+            cluster.produce("orders", b"an order")
+            cluster.kill_broker(context.broker.node_id)
+
+        cluster.control.on(MetadataRequest, times=1).observe(see)
+        with pytest.raises(DisconnectError):
+            brokers_seen(first)
+        assert (cluster.end_offset("orders"), brokers_seen(second)) == (1, [1])
+
+
+def test_a_cluster_that_ends_meanwhile_is_told_as_one_that_does_not_run() -> None:
+    cluster = Cluster()
+    cluster.start()
+    token = cluster._token
+    cluster.stop()
+    cluster._token = token  # as another thread saw it, just before
+    with pytest.raises(IllegalStateError, match="does not run any more"):
+        cluster.create_topic("orders")
 
 
 def test_what_a_rule_s_function_finds_wrong_is_raised_at_the_end() -> None:
