@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
@@ -22,6 +22,11 @@ from kwire.errors import InvalidArgumentError, KafkaError
 
 if TYPE_CHECKING:
     from kwire.testing.invariants import Violation
+
+CUT_OFF = (
+    "kwire: this history ends before its run does: no line says Ended. Nobody can tell from it what was lost; take the "
+    "whole file, of a run that came to its end"
+)
 
 History = Annotated[str, typer.Argument(metavar="HISTORY", help="A file of lines, or a directory of such files.")]
 Local = Annotated[bool, typer.Option("--local", help="Without Spark: the whole history in this process's memory.")]
@@ -47,17 +52,24 @@ def audit_history(
     Exit codes: 0 all was kept, 1 something was not, 2 it could not be judged.
     """
     with _errors_told():
-        if local:
-            violations, events, kept = _judged_here(history)
-        else:
-            violations, events, kept = _judged_on_spark(history, master, memory, work)
-    print(f"{events:,} events, {kept:,} of which had to be judged: {len(violations):,} violations")
+        found = _judged_here(history) if local else _judged_on_spark(history, master, memory, work)
+    violations = found.violations
+    print(f"{found.events:,} events, {found.kept:,} of which had to be judged: {len(violations):,} violations")
     for line in _shown(violations, examples):
         print(line)
-    raise typer.Exit(FAILED if violations else 0)
+    if not found.is_whole:
+        print(CUT_OFF, file=sys.stderr)
+    raise typer.Exit(FAILED if violations else 0 if found.is_whole else WRONG_USAGE)
 
 
-def _judged_here(history: str) -> tuple[Sequence[Violation], int, int]:
+class _Verdict(NamedTuple):
+    violations: Sequence[Violation]
+    events: int
+    kept: int
+    is_whole: bool
+
+
+def _judged_here(history: str) -> _Verdict:
     from kwire.testing.invariants import Ledger, check
     from kwire.testing.invariants.lines import events_of
 
@@ -71,10 +83,10 @@ def _judged_here(history: str) -> tuple[Sequence[Violation], int, int]:
 
     ledger = Ledger(list(events_of(lines())))
     size = sum(len(getattr(event, "values", "1")) for event in ledger.events)
-    return check(ledger), size, size
+    return _Verdict(check(ledger), size, size, ledger.is_whole)
 
 
-def _judged_on_spark(history: str, master: str, memory: str, work: str | None) -> tuple[Sequence[Violation], int, int]:
+def _judged_on_spark(history: str, master: str, memory: str, work: str | None) -> _Verdict:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
@@ -92,7 +104,7 @@ def _judged_on_spark(history: str, master: str, memory: str, work: str | None) -
         raise InvalidArgumentError(f"Spark says: {_told(str(error))}") from error
     finally:
         spark.stop()
-    return found.violations, found.events, found.kept
+    return _Verdict(found.violations, found.events, found.kept, found.is_whole)
 
 
 def _told(error: str) -> str:

@@ -33,6 +33,24 @@ def test_what_was_broken_is_counted_by_rule_with_examples(tmp_path: Path) -> Non
     assert len(done.stdout.splitlines()) == 1 + 4
 
 
+@pytest.mark.parametrize("lines", [0, -1])
+def test_a_history_that_is_cut_off_is_not_said_to_be_good(tmp_path: Path, lines: int) -> None:
+    """An empty file, or one that lacks its end, had no violations: who had lost records passed."""
+    path = Path(write(tmp_path / "h", Story(rounds=12, partitions=2, records=5)))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:lines]))
+    done = CliRunner().invoke(app, ["audit", "--local", str(path)])
+    assert done.exit_code == 2
+    assert "this history ends before its run does" in done.stderr
+
+
+def test_what_was_broken_in_a_history_that_is_cut_off_is_told_all_the_same(tmp_path: Path) -> None:
+    path = Path(write(tmp_path / "h", Story(rounds=12, partitions=2, records=5, plants=("died",))))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    done = CliRunner().invoke(app, ["audit", "--local", str(path)])
+    assert (done.exit_code, "died: 1" in done.stdout) == (1, True)
+    assert "this history ends before its run does" in done.stderr
+
+
 @pytest.mark.parametrize("content", ["what is this\n", None])
 def test_what_is_no_history_is_told_in_a_line(tmp_path: Path, content: str | None) -> None:
     if content is not None:

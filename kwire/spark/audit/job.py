@@ -34,11 +34,13 @@ class Audit:
         events: how many things the history tells: each record that a poll returned is one, and each other event.
         kept: how many of them had to be looked at by the rules.
         violations: as `check` answers them, in order.
+        is_whole: whether the history goes to the end of its run; what was lost can be told of such a one alone.
     """
 
     events: int
     kept: int
     violations: tuple[Violation, ...]
+    is_whole: bool
 
     @property
     def rules(self) -> Counter[str]:
@@ -70,8 +72,10 @@ def audit(spark: SparkSession, path: str, *, work: str | None = None, most_event
                 f"{kept:,} events of this history count for its verdict, and {most_events:,} may: raise most_events if "
                 "there is memory for them, or judge it in pieces, topic by topic"
             )
-        violations = check(Ledger(list(events_of_rows(left))))
-        return Audit(events=_size(events, "offsets"), kept=kept, violations=tuple(violations))
+        ledger = Ledger(list(events_of_rows(left)))
+        return Audit(
+            events=_size(events, "offsets"), kept=kept, violations=tuple(check(ledger)), is_whole=ledger.is_whole
+        )
 
 
 def _stored(rows: DataFrame, path: str) -> DataFrame:

@@ -394,6 +394,11 @@ class Ledger:
         """The events of one kind, in order."""
         return (event for event in self.events if isinstance(event, kind))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it goes to the end of the run. In another one what nobody has polled may still come."""
+        return next(self.of(Ended), None) is not None
+
     def lines(self) -> Iterator[str]:
         """Each event as a line of JSON: the same events make the same bytes in every process."""
         for event in self.events:

@@ -54,6 +54,12 @@ def test_each_planted_anomaly_is_found_and_all_else_is_left_out(spark: SparkSess
     assert list(found.violations) == check(told)
     assert {plant.split(" ")[0] for plant in PLANTS} <= set(found.rules)
     assert found.kept < found.events / 4
+    assert found.is_whole
+
+
+def test_a_history_that_is_cut_off_is_told_from_a_whole_one(spark: SparkSession, tmp_path: Path) -> None:
+    told = ledger(Story(rounds=2, partitions=1, records=2))
+    assert not audit(spark, write(tmp_path, Ledger(told.events[:-1]))).is_whole
 
 
 def test_a_simulated_world_is_judged_alike(spark: SparkSession, tmp_path: Path) -> None:
