@@ -87,9 +87,9 @@ def build_batch(
     """One batch as producers write it, with offsets from 0. Plain bytes are a value without a key.
 
     Raises:
-        InvalidArgumentError: There are no records.
+        InvalidArgumentError: There are no records, or one is neither bytes nor a NewRecord.
     """
-    rows = [NewRecord(record) if isinstance(record, bytes) else record for record in records]
+    rows = [_row(record) for record in records]
     if not rows:
         raise InvalidArgumentError("a batch has at least one record")
     times = [timestamp_ms if row.timestamp_ms is None else row.timestamp_ms for row in rows]
@@ -102,6 +102,17 @@ def build_batch(
         attributes, len(rows) - 1, times[0], max(times), producer_id, producer_epoch, base_sequence, len(rows)
     )
     return framed(fields, compress(codec, b"".join(encoded)))
+
+
+def _row(record: object) -> NewRecord:
+    """Raises: InvalidArgumentError; tests are not all typed."""
+    if isinstance(record, NewRecord):
+        return record
+    if isinstance(record, bytes):
+        return NewRecord(record)
+    raise InvalidArgumentError(
+        f"a record is bytes (its value), or a NewRecord, with value=None for a deletion; not {type(record).__name__}"
+    )
 
 
 def transaction_marker(

@@ -403,7 +403,12 @@ class Cluster:
         self._do(lambda: self._state.grow_topic(name, partitions))
 
     def produce(self, topic: str, *records: NewRecord | bytes, partition: int = 0) -> int:
-        """Write records, or values, straight into the log, as one batch; the offset of the first."""
+        """Write records, or values, straight into the log, as one batch; the offset of the first.
+
+        Raises:
+            InvalidArgumentError: There is no such partition, or nothing to write, or what is no record.
+            RecordsRefusedError: Kafka would not append these, such as those without a key to a compacted topic.
+        """
         return self._do(lambda: self._state.produce(topic, partition, records))
 
     def delete_records(self, topic: str, partition: int, offset: int) -> None:

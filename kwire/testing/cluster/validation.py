@@ -51,7 +51,8 @@ class RecordsRefusedError(Exception):
         self.message = message
         self.record_errors = record_errors
         self.is_told = is_told
-        super().__init__(f"{code.name}: {message}")
+        why = f": {record_errors[0][1]}" if record_errors else ""
+        super().__init__(f"{code.name}: {message}{why}")
 
 
 def the_batch(records: Buffer | None, version: int) -> Batch:

@@ -72,3 +72,10 @@ def test_a_marker_reads_as_the_end_of_a_transaction(committed: bool, kind: Contr
 )
 def test_varints_are_zigzag(value: int, encoded: bytes) -> None:
     assert varint(value) == encoded
+
+
+@pytest.mark.parametrize("record", ["text", bytearray(b"value"), None, 7])
+def test_what_is_no_record_is_refused_with_what_is_one(record: object) -> None:
+    """It was an AttributeError about a timestamp."""
+    with pytest.raises(InvalidArgumentError, match=f"or a NewRecord, .* not {type(record).__name__}"):
+        build_batch([record], timestamp_ms=0)  # type: ignore[list-item]  # that is the point

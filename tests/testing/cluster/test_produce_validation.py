@@ -83,6 +83,7 @@ def test_a_compacted_topic_names_the_records_without_a_key() -> None:
     refused = refusal(build_batch(rows, timestamp_ms=NOW_MS), replace(PLAIN, cleanup_policy="compact"))
     assert refused.code is ErrorCode.INVALID_RECORD
     assert [index for index, _ in refused.record_errors] == [1, 3]
+    assert str(refused).endswith("the first is record 1: a compacted topic takes no record without a key")
 
 
 @pytest.mark.parametrize(("delta_ms", "refused"), [(0, []), (-101, [1]), (51, [1]), (-100, []), (50, [])])
