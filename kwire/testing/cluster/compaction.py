@@ -9,8 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kwire.protocol.record_batch import iter_batches
-from kwire.testing.cluster.batches import ChecksummedFields, compress, framed, record_bytes
+from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, iter_batches
+from kwire.testing.cluster.batches import (
+    CONTROL_BIT,
+    TRANSACTIONAL_BIT,
+    ChecksummedFields,
+    compress,
+    framed,
+    record_bytes,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,19 +92,28 @@ def _rewritten(batch: Batch, rows: list[StoredRecord], staying: list[StoredRecor
     if len(staying) == len(rows) and not needs_horizon:
         return batch
     fields = ChecksummedFields.of(batch)._replace(record_count=len(staying))
+    if not staying:
+        return _shell(batch, fields)
     if needs_horizon:
         # KIP-534: the base timestamp becomes the horizon, and the records' deltas count from there.
         horizon_ms = rules.now_ms + rules.delete_retention_ms
         fields = fields._replace(attributes=fields.attributes | DELETE_HORIZON_BIT, base_timestamp_ms=horizon_ms)
-    if staying:
-        fields = fields._replace(max_timestamp_ms=max(row.timestamp for row in staying))
+    fields = fields._replace(max_timestamp_ms=max(row.timestamp for row in staying))
     payload = b"".join(
         record_bytes(
             row.offset - batch.base_offset, row.timestamp - fields.base_timestamp_ms, row.key, row.value, row.headers
         )
         for row in staying
     )
-    # An empty batch has no payload at all, whatever its codec says.
-    packed = compress(batch.codec, payload) if staying else b""
-    data = framed(fields, packed, base_offset=batch.base_offset, leader_epoch=batch.partition_leader_epoch)
+    return _placed_anew(batch, fields, compress(batch.codec, payload))
+
+
+def _shell(batch: Batch, fields: ChecksummedFields) -> Batch:
+    """The batch without records. It says nothing of a codec: librdkafka would inflate what is not there, for ever."""
+    kept = batch.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
+    return _placed_anew(batch, fields._replace(attributes=kept, base_timestamp_ms=batch.max_timestamp), b"")
+
+
+def _placed_anew(batch: Batch, fields: ChecksummedFields, payload: bytes) -> Batch:
+    data = framed(fields, payload, base_offset=batch.base_offset, leader_epoch=batch.partition_leader_epoch)
     return next(iter_batches(data, check_crcs=False))

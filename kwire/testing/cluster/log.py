@@ -292,6 +292,8 @@ class PartitionLog:
         kept = compacted(self._batches[:clean_to], rules)
         self._batches[:clean_to] = kept
         self._last_offsets[:clean_to] = [batch.last_offset for batch in kept]
+        # As in Kafka's index: told of a transaction whose marker is gone, readers would take the next one for aborted.
+        self._ended = [one for one in self._ended if one.committed or self._has_data(one.producer_id, one.last_offset)]
 
     def retain(self, now_ms: int) -> int:
         """Drop batches that are too old or too many (retention.ms, retention.bytes); where the log begins now."""

@@ -110,6 +110,32 @@ def test_records_of_aborted_transactions_go_and_hide_nothing(log: PartitionLog) 
     assert left(log) == [(0, "a", "1")]
 
 
+def test_an_aborted_transaction_without_records_hides_nothing_of_the_producer_s_next_one(log: PartitionLog) -> None:
+    """Readers of committed records leave out what follows until its marker comes, which is gone: they lost the rest."""
+    write_in_transaction(log, 5, 0, ("a", "aborted"))
+    log.end_transaction(5, 0, 0, NOW_MS, committed=False)
+    write_in_transaction(log, 5, 1, ("b", "1"))
+    log.end_transaction(5, 0, 0, NOW_MS, committed=True)
+    told = log.read(0, NO_LIMIT, committed_only=True).aborted
+    assert [(one.producer_id, one.first_offset) for one in told or ()] == [(5, 0)]
+    for step in range(3):
+        log.compact(NOW_MS + 10 * step * RETENTION_MS)
+    assert (markers(log), left(log)) == ([3], [(2, "b", "1")])
+    assert log.read(0, NO_LIMIT, committed_only=True).aborted == []
+
+
+def test_an_empty_batch_says_nothing_of_a_codec(log: PartitionLog) -> None:
+    """As Kafka writes it. librdkafka inflated what was not there, and never came to the next batch."""
+    data = build_batch(
+        [NewRecord(b"1", b"a")], timestamp_ms=NOW_MS, codec=Codec.GZIP, producer_id=5, producer_epoch=0, base_sequence=0
+    )
+    log.append(data, 0, NOW_MS)
+    write(log, ("a", "2"))
+    log.compact(NOW_MS)
+    shell = log.batches[0]
+    assert (shell.record_count, shell.codec, shell.base_timestamp, shell.max_timestamp) == (0, 0, NOW_MS, NOW_MS)
+
+
 def test_a_marker_stays_as_long_as_its_records_and_then_until_its_horizon(log: PartitionLog) -> None:
     write_in_transaction(log, 5, 0, ("a", "1"))
     log.end_transaction(5, 1, 0, NOW_MS, committed=True)
