@@ -415,6 +415,14 @@ class Cluster:
         """Drop what is in front of `offset`."""
         self._do(lambda: self._state.delete_records(topic, partition, offset))
 
+    def retain(self, topic: str, partition: int = 0) -> int:
+        """Drop what is too old or too much (retention.ms, retention.bytes), as Kafka does every now and then.
+
+        Returns:
+            Where the log begins now. With cleanup.policy=compact nothing is dropped.
+        """
+        return self._do(lambda: self._state.retain(topic, partition))
+
     def compact(self, topic: str, partition: int = 0) -> None:
         """Keep the last record of each key alone."""
         self._do(lambda: self._state.compact(topic, partition))

@@ -110,7 +110,16 @@ class TopicSettings:
 
     @property
     def is_compacted(self) -> bool:
-        return "compact" in (policy.strip() for policy in self.cleanup_policy.split(","))
+        return "compact" in self._policies
+
+    @property
+    def is_retained(self) -> bool:
+        """Whether records go with time, or when there are too many."""
+        return "delete" in self._policies
+
+    @property
+    def _policies(self) -> tuple[str, ...]:
+        return tuple(policy.strip() for policy in self.cleanup_policy.split(","))
 
     @classmethod
     def of(cls, config: Mapping[str, str], broker: BrokerSettings) -> TopicSettings:

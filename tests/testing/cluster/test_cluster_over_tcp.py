@@ -12,7 +12,7 @@ import trio
 from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
 from kwire.protocol.messages.metadata import MetadataRequest
-from kwire.testing import Cluster
+from kwire.testing import Cluster, NewRecord
 from kwire.testing.cluster.settings import BrokerSettings
 
 if TYPE_CHECKING:
@@ -112,6 +112,15 @@ def test_topics_that_cannot_be_made_are_an_error_of_start_and_no_port_is_left() 
 def test_ports_that_there_are_not_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="2 brokers need ports up to 65536"):
         Cluster(2, port=65_535)
+
+
+@pytest.mark.parametrize(("policy", "start"), [("delete", 1), ("compact,delete", 1), ("compact", 0)])
+def test_what_is_too_old_goes_when_a_test_says_so(policy: str, start: int) -> None:
+    with Cluster() as cluster:
+        cluster.create_topic("orders", config={"retention.ms": "1000", "cleanup.policy": policy})
+        cluster.produce("orders", NewRecord(b"old", b"a", timestamp_ms=1_000))
+        cluster.produce("orders", NewRecord(b"new", b"b"))
+        assert cluster.retain("orders") == start
 
 
 def test_what_is_asked_of_a_cluster_that_does_not_run_is_refused() -> None:

@@ -55,6 +55,6 @@ def _partition(name: str, index: int, call: Call) -> Partition | ErrorCode:
     if topic.is_internal:
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     found = call.cluster.led_by(call.broker, name, index)
-    if not isinstance(found, ErrorCode) and "delete" not in topic.settings.cleanup_policy:
+    if not isinstance(found, ErrorCode) and not topic.settings.is_retained:
         return ErrorCode.POLICY_VIOLATION
     return found
