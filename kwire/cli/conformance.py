@@ -1,6 +1,6 @@
 """`kwire conformance`: judge a broker. The work is done by `kwire.conformance`; here are flags, output, exit codes.
 
-0: it conforms; 1: it does not; 2: there is no broker to judge, or the command was wrong.
+0: it conforms; 1: it does not; 2: there is no broker to judge, or nothing of what was asked, or the command was wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def judge_broker(
 
     Every API that both sides have is spoken in every version that both have. What the checks create begins with
     kwire-conformance- and is deleted at the end. TLS and a login, by PLAIN or SCRAM, are set as for `kwire consume`:
-    by -X, in the environment (KWIRE_SASL_PASSWORD), in a file. Exit codes: 0 conforms, 1 does not, 2 no broker there.
+    by -X, in the environment (KWIRE_SASL_PASSWORD), in a file. Exit codes: 0 conforms, 1 does not, 2 could not be
+    judged.
     """
     try:
         access = _access(bootstrap, properties or (), config)
@@ -62,6 +63,9 @@ def judge_broker(
         print(f"kwire: {error}", file=sys.stderr)
         raise typer.Exit(WRONG_USAGE) from None
     sys.stdout.write(report.to_text(verbose=verbose))
+    if not report.has_judged:
+        print("kwire: nothing was judged: the broker offers none of what was asked for", file=sys.stderr)
+        raise typer.Exit(WRONG_USAGE)
     raise typer.Exit(0 if report.ok else FAILED)
 
 

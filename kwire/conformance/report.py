@@ -59,6 +59,11 @@ class Report:
         """Whether nothing failed."""
         return not self.count(CaseStatus.FAILED)
 
+    @property
+    def has_judged(self) -> bool:
+        """Whether anything was: a broker may offer nothing of what was asked for."""
+        return any(result.status is not CaseStatus.NOT_OFFERED for result in self.results)
+
     def count(self, status: CaseStatus) -> int:
         """How many cases ended like that."""
         return sum(result.status is status for result in self.results)
