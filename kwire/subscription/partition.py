@@ -137,9 +137,10 @@ class AssignedPartition:
         self.fetch_epoch = position.leader_epoch
         self.leader = None
         self.topic_id = ZERO_UUID
+        if self.consumed is None or self.consumed.offset != position.offset:
+            self.fetch_max_bytes = FIRST_FETCH_BYTES  # else it is read again: if a batch did not fit, it may now
         self.consumed = OffsetAndMetadata(position.offset, "", position.leader_epoch)
         self.reset = None
-        self.fetch_max_bytes = FIRST_FETCH_BYTES
         self.blocked_until_ms = 0.0
 
     def ends_at(self, high_watermark: int, last_stable_offset: int) -> None:

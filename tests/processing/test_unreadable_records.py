@@ -246,6 +246,24 @@ def test_a_damaged_batch_is_passed_if_the_user_says_so(cluster: Cluster, consume
 
 
 @pytest.mark.slow
+def test_a_damaged_batch_that_is_larger_than_a_first_fetch_is_passed_as_a_whole(
+    cluster: Cluster, consumer_of: NewOfValue
+) -> None:
+    """It came alone each time, so that where the next one begins was not known: two fetches of it for each offset."""
+    fetches: list[object] = []
+    cluster.produce("orders", b'"damaged"', *(b'"%s"' % bytes(b"x" * 2_000) for _ in range(299)))
+    cluster.produce("orders", b'"good"')
+    cluster.control.on(FetchRequest).observe(lambda request, _: fetches.append(request))
+    cluster.control.on(FetchRequest).corrupt(spoil)
+    handler = Strings(enough=1)
+    with consumer_of() as consumer:
+        handler.processor = Processor(consumer, handler, on_data_loss="skip")
+        handler.processor.run()
+    assert (set(handler.seen), committed(cluster)) == ({300}, 301)
+    assert len(fetches) < 50
+
+
+@pytest.mark.slow
 def test_damage_that_has_happened_on_the_way_is_not_passed(
     cluster: Cluster, consumer_of: NewOfValue, wait_until: WaitUntil
 ) -> None:
