@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Unpack, overload
+from typing import Unpack, cast, overload
 
 from kwire.clock import Deadline
 from kwire.config import Deserialize, Settings
@@ -68,7 +68,9 @@ def read(
     except BaseException:
         consumer.close()
         raise
-    return _records(consumer, ends)
+    records = _records(consumer, ends)
+    next(records)
+    return records
 
 
 def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
@@ -93,8 +95,10 @@ def _ends(consumer: Consumer[K, V], topics: tuple[str, ...]) -> dict[TopicPartit
 
 
 def _records(consumer: Consumer[K, V], ends: dict[TopicPartition, int]) -> Iterator[Record[K, V]]:
+    """The first item is none: whoever takes it has begun, so that the consumer is closed however this ends."""
     silent_ms = float(consumer.config.default_api_timeout_ms)
     with consumer:
+        yield cast("Record[K, V]", None)
         consumer.assign(ends.keys())
         deadline = Deadline.after(silent_ms)
         while ends:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -97,6 +99,15 @@ def test_reading_may_be_left_early(cluster: Cluster) -> None:
     for record in kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers):
         assert record.value == b"0"
         break
+
+
+def test_reading_may_be_left_before_it_has_begun(cluster: Cluster) -> None:
+    """Nothing of the generator had run, so nothing closed the consumer, and a warning blamed the program for that."""
+    cluster.produce("orders", b"0", partition=0)
+    records = kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers)
+    del records
+    gc.collect()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
 
 
 def test_what_cannot_be_read_is_refused(cluster: Cluster) -> None:
