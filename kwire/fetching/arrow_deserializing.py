@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from kwire.config.deserializers import is_class_of_deserializers
 from kwire.errors import InvalidArgumentError
-from kwire.fetching.deserializing import Deserializers, deserialize_chunk
+from kwire.fetching.deserializing import Deserializers, deserialize_chunk, outage
 from kwire.interrupts import is_no_fault_of_a_record
 from kwire.serialization_context import SerializationContext, takes_context
 
@@ -50,6 +50,8 @@ def deserialized_column(
             pass  # raises, if one record is to blame
         if isinstance(error, InvalidArgumentError):
             raise
+        if (unavailable := outage(next(filter(len, chunks)), field, error)) is not None:
+            raise unavailable from error  # it answers again by now
         raise InvalidArgumentError(
             f"the {field}s make no column of one type: {error}; give {type(deserialize).__name__} the type to make, or "
             "read them by iteration"

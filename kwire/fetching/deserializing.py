@@ -102,6 +102,17 @@ def deserialize_chunk(
     return front, _error(chunk, row, failed[row])
 
 
+def outage(chunk: PartitionRecords[K, V], origin: Field, cause: Exception) -> SchemaRegistryUnavailableError | None:
+    """The error to raise for a whole column, if a schema registry that did not answer is to blame. It names the first
+    record."""
+    from kwire.deserializers.failures import failure_of  # loaded by who needs it
+
+    why = failure_of(cause, chunk.topic_partition.topic)
+    raw = cast("PartitionRecords[bytes, bytes]", replace(chunk, deserialized_keys=None, deserialized_values=None))
+    error = _error(raw, 0, _Failed(origin, cause, why)) if why.is_outage else None
+    return error if isinstance(error, SchemaRegistryUnavailableError) else None
+
+
 def _deserialize(
     chunk: PartitionRecords[bytes, bytes],
     deserializers: Deserializers[K, V],

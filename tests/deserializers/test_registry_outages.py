@@ -80,6 +80,20 @@ def test_a_registry_that_is_not_there_is_told(client: SchemaRegistryClient, clus
         consumer.poll(10)
 
 
+def test_an_outage_that_is_over_when_the_record_to_blame_is_looked_for_is_an_outage(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    """It was an InvalidArgumentError, which advised to give the deserializer a type."""
+    write(client, cluster, 1)
+    with Consumer("orders", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        records = consumer.poll(10)
+    registry.status, registry.fails = 503, 1
+    deserialize = AvroDeserializer({"url": registry.url, "max.retries": 0})
+    with pytest.raises(SchemaRegistryUnavailableError, match=r"orders-0 .*offset 0: the schema registry failed"):
+        records.to_arrow(value=deserialize)
+    assert records.to_arrow(value=deserialize)["value"].to_pylist() == [{"id": 1}]
+
+
 def test_a_refusal_is_told_with_where_to_look(
     registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
 ) -> None:
