@@ -45,7 +45,8 @@ class PartLogger(logging.LoggerAdapter[logging.Logger]):
             group_id = fields.get("group_id")
             who = f"[{client_id}] " if group_id is None else f"[{client_id} {group_id}] "
             fields["log_prefix"] = who
-            msg = f"{who.replace('%', '%%')}{msg}"
+            # A line without arguments is not formatted.
+            msg = f"{who.replace('%', '%%') if '%' in str(msg) else who}{msg}"
         kwargs["extra"] = fields
         return msg, kwargs
 

@@ -110,8 +110,10 @@ def test_an_outage_is_a_warning_and_its_end_a_line(
 def test_a_field_of_a_line_stands_beside_the_context(caplog: pytest.LogCaptureFixture) -> None:
     with logged_as(client_fields("100%", None)):
         part_logger("fetch").warning("%s has moved", "orders-0", extra={"topic": "orders"})
-    (record,) = caplog.records
+        part_logger("fetch").warning("no arguments")
+    record, without = caplog.records
     assert record.getMessage() == "[100%] orders-0 has moved"
+    assert without.getMessage() == "[100%] no arguments"
     assert (vars(record)["client_id"], vars(record)["topic"]) == ("100%", "orders")
     part_logger("fetch").warning("100% done")
     assert caplog.records[-1].getMessage() == "100% done"
