@@ -87,10 +87,13 @@ class RangeConsumer:
         Partitions of one broker are fetched together. Leaving the iterator early drops what was fetched ahead.
 
         Raises:
+            InvalidArgumentError: A range begins below 0.
             OffsetOutOfRangeError: The log does not have a position that was asked for, or not any more.
             CorruptRecordError: Everything in front of the damage has been yielded.
             KafkaTimeoutError: Nothing came for `timeout_ms`; names who should have sent it.
         """
+        if below := [f"{tp} at {start}" for tp, (start, _) in ranges.items() if start < 0]:
+            raise InvalidArgumentError(f"there are no offsets below 0: {', '.join(below)}")
         reading = {tp: span for tp, span in ranges.items() if span[0] < span[1]}
         if not reading:
             return

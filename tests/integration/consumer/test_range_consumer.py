@@ -50,6 +50,14 @@ def test_a_range_in_the_middle_is_read_exactly(consumer: RangeConsumer, topic: M
     assert values(consumer, {tp: (123, 877)}) == {tp: [b"%d" % n for n in range(123, 877)]}
 
 
+def test_a_range_that_begins_below_zero_is_refused(consumer: RangeConsumer, topic: MakeTopic) -> None:
+    """The network thread ended over it."""
+    tp = TopicPartition(topic(), 0)
+    with pytest.raises(InvalidArgumentError, match=r"no offsets below 0: .* at -3"):
+        values(consumer, {tp: (-3, 10)})
+    assert values(consumer, {}) == {}
+
+
 def test_several_partitions_are_read_together(consumer: RangeConsumer, topic: MakeTopic, produce: Produce) -> None:
     name = topic(partitions=3)
     for partition in range(3):
