@@ -21,6 +21,7 @@ from kwire.model import (
     CatchUpProgress,
     ConsumerGroupMetadata,
     Cursor,
+    LogEnds,
     Node,
     OffsetAndMetadata,
     OffsetAndTimestamp,
@@ -229,6 +230,11 @@ class GetLag(NamedTuple):
     reply: Reply[int | None]
 
 
+class GetLogEnds(NamedTuple):
+    partition: TopicPartition
+    reply: Reply[LogEnds | None]
+
+
 class GetLeaders(NamedTuple):
     """Who is asked for the records of each partition, as far as is known: to say what does not come."""
 
@@ -389,6 +395,7 @@ ApplicationEvent: TypeAlias = (
     | Redeliver
     | GetPosition
     | GetLag
+    | GetLogEnds
     | GetLeaders
     | Commit
     | CommitAsync

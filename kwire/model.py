@@ -109,6 +109,14 @@ class OffsetAndTimestamp:
     leader_epoch: int | None = None
 
 
+class LogEnds(NamedTuple):
+    """Where a partition's log ends, and where the first transaction that is open begins, or else the log ends; as its
+    leader has said."""
+
+    high_watermark: int
+    last_stable_offset: int
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
     """A broker's address. Until a bootstrap server has said who it is, its id is negative."""

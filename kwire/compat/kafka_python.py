@@ -294,8 +294,9 @@ class KafkaConsumer:
 
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end, as far as fetches have told."""
-        lag = self._kwire_consumer.current_lag(TopicPartition(*partition))
-        return None if lag is None else lag + self.position(partition)
+        session = self._kwire_consumer._session
+        ends = session.link.run(session.positions.log_ends(TopicPartition(*partition)))
+        return None if ends is None else ends.high_watermark
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         to = offset.offset if isinstance(offset, OffsetAndMetadata) else offset

@@ -13,9 +13,9 @@ from kwire.consumer.polling import Polling
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
 from kwire.epochs import AssignmentEpoch
-from kwire.events import GetLag, GetPosition, Redeliver, Reply, ResetPositions, ResetTo, Seek, SetHold
+from kwire.events import GetLag, GetLogEnds, GetPosition, Redeliver, Reply, ResetPositions, ResetTo, Seek, SetHold
 from kwire.holds import Hold
-from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V
+from kwire.model import Cursor, K, LogEnds, OffsetAndMetadata, TopicPartition, V
 
 
 class PositionCalls(Generic[K, V]):
@@ -69,6 +69,11 @@ class PositionCalls(Generic[K, V]):
         tp = self._state.checked_own(partition)
         position = self._polling.local_position(tp)
         return (yield from self._link.command("current_lag", lambda reply: GetLag(tp, position, reply)))
+
+    def log_ends(self, partition: TopicPartition) -> Steps[LogEnds | None]:
+        """Where the log of an assigned partition ends, as of the last fetch; None while none has told it."""
+        tp = self._state.checked_own(partition)
+        return (yield from self._link.command("log_ends", lambda reply: GetLogEnds(tp, reply)))
 
     # --- whether it is read ---------------------------------------------------------------------------------
 

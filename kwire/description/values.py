@@ -63,6 +63,8 @@ class CauseKind(StrEnum):
     FETCH_FAILED = "fetch_failed"
     NOT_TAKEN = "not_taken"
     """Records are here, and wait for the application."""
+    OPEN_TRANSACTION = "open_transaction"
+    """What comes next belongs to a transaction that has not ended, or lies behind its beginning."""
     AT_END = "at_end"
     """There is nothing new."""
 
@@ -125,7 +127,10 @@ class PartitionDescription:
         position: The next offset that the application is to get, as far as it has come back for more.
         fetch_position: The next offset to be fetched.
         committed: The last commit that this consumer knows of.
-        lag: How many offsets the position is behind the end, as of the last fetch.
+        lag: How many offsets the position is behind the end, as of the last fetch; with `isolation_level`
+            read_committed, behind the last stable offset.
+        high_watermark: Where the log ends, as of the last fetch.
+        last_stable_offset: Where the first transaction that is open begins, or else the log ends.
         is_fetch_in_flight: Whether a broker has been asked for more, and has not answered.
         causes: Why nothing comes; empty while records flow.
     """
@@ -139,6 +144,8 @@ class PartitionDescription:
     fetch_position: int | None = None
     committed: int | None = None
     lag: int | None = None
+    high_watermark: int | None = None
+    last_stable_offset: int | None = None
     is_fetch_in_flight: bool = False
     last_error: str | None = None
     next_try_in_s: float | None = None

@@ -64,6 +64,7 @@ class PartitionDescriber:
         tp, consumed = partition.topic_partition, partition.consumed
         leader, fetch = self._leader(tp), cursor.fetch.standing(partition)
         has_position = partition.has_position and consumed is not None
+        ends = partition.log_ends()
         return PartitionDescription(
             topic=tp.topic,
             partition=tp.partition,
@@ -74,6 +75,8 @@ class PartitionDescriber:
             fetch_position=partition.fetch_offset if has_position else None,
             committed=partition.committed_offset,
             lag=self._lag(partition),
+            high_watermark=None if ends is None else ends.high_watermark,
+            last_stable_offset=None if ends is None else ends.last_stable_offset,
             is_fetch_in_flight=fetch.is_in_flight,
             last_error=None if fetch.error is None else str(fetch.error),
             next_try_in_s=wait_s(fetch.next_try_ms, self._now_ms),
@@ -147,6 +150,10 @@ class PartitionDescriber:
             yield Cause(kind=CauseKind.NOT_TAKEN, text=text)
         elif partition.stop_offset is not None and partition.fetch_offset >= partition.stop_offset:
             yield Cause(kind=CauseKind.AT_END, text=f"all of it is fetched up to offset {partition.stop_offset}")
+        elif self._lag(partition) == 0 and self._read_committed and partition.has_open_transaction:
+            waiting = f"{partition.last_stable_offset} to {partition.high_watermark}"
+            text = f"the records from offset {waiting} wait for a transaction to end"
+            yield Cause(kind=CauseKind.OPEN_TRANSACTION, text=text)
         elif self._lag(partition) == 0:
             yield Cause(kind=CauseKind.AT_END, text="there is nothing new in it")
 

@@ -22,6 +22,7 @@ from kwire.events import (
     GetCommitted,
     GetLag,
     GetLeaders,
+    GetLogEnds,
     GetPosition,
     LookUpOffsets,
     LookUpTopics,
@@ -36,7 +37,7 @@ from kwire.events import (
     Unsubscribe,
 )
 from kwire.managers.registry import RequestManagers
-from kwire.model import Cursor, Node, TopicPartition
+from kwire.model import Cursor, LogEnds, Node, TopicPartition
 from kwire.subscription.subscription import Subscription
 
 E = TypeVar("E")
@@ -78,6 +79,7 @@ class Inbox:
         on(Redeliver, self._redeliver)
         on(GetPosition, self._get_position)
         on(GetLag, lambda event: event.reply.succeed(self._lag(event)))
+        on(GetLogEnds, lambda event: event.reply.succeed(self._log_ends(event)))
         on(GetLeaders, lambda event: event.reply.succeed(self._leaders(event)))
         on(GetCatchUp, lambda event: event.reply.succeed(managers.catch_up_progress(event.handed_out)))
         on(GetClientInstanceId, managers.ask_client_instance_id)
@@ -191,3 +193,7 @@ class Inbox:
         position = partition.consumed.offset if event.position is None else event.position
         end = partition.end_offset(read_committed=self._read_committed)
         return max(0, end - position) if end >= 0 else None
+
+    def _log_ends(self, event: GetLogEnds) -> LogEnds | None:
+        partition = self._subscription.partitions.get(event.partition)
+        return None if partition is None else partition.log_ends()

@@ -8,7 +8,7 @@ from kwire.config import OffsetReset
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError
 from kwire.holds import BLOCKS_DELIVERY, BLOCKS_FETCH, Hold, reasons
-from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.model import ZERO_UUID, LogEnds, OffsetAndMetadata, TopicPartition
 from kwire.states.machine import Machine
 from kwire.states.partition import PARTITION, STATE_REASONS, PartitionEffect, PartitionEvent, PartitionState
 
@@ -147,6 +147,17 @@ class AssignedPartition:
         """As its leader says."""
         self.high_watermark = high_watermark
         self.last_stable_offset = last_stable_offset
+
+    @property
+    def has_open_transaction(self) -> bool:
+        """Whether one had not ended at the last fetch, as far as read_committed is told."""
+        return 0 <= self.last_stable_offset < self.high_watermark
+
+    def log_ends(self) -> LogEnds | None:
+        """Where it ends, as of the last fetch; None while none has told it."""
+        if self.high_watermark < 0:
+            return None
+        return LogEnds(self.high_watermark, self.last_stable_offset)
 
     def had_records(self) -> None:
         """The next fetch may bring more: also if this one brought none of them, for the first batch may not have

@@ -148,6 +148,21 @@ def test_what_was_returned_is_committed_in_the_end(library: Library, cluster: Cl
 
 
 @BOTH
+@pytest.mark.usefixtures("open_transaction")
+def test_what_is_not_committed_yet_is_within_the_log(library: Library) -> None:
+    async def main() -> None:
+        consumer = library.consumer("orders", isolation_level="read_committed")
+        await consumer.start()
+        await read(consumer, 6)
+        await consumer.getmany(timeout_ms=100)
+        assert [consumer.highwater(library.tp(number)) for number in (0, 1)] == [4, 3]
+        assert [consumer.last_stable_offset(library.tp(number)) for number in (0, 1)] == [3, 3]
+        await consumer.stop()
+
+    run(main)
+
+
+@BOTH
 def test_seeking(library: Library) -> None:
     async def main() -> None:
         tp = library.tp(1)

@@ -514,3 +514,13 @@ def test_deserializers_are_closed_with_the_consumer(cluster: Cluster, module: An
     consumer.close()
     consumer.close()
     assert closed == [True]
+
+
+@BOTH
+@pytest.mark.usefixtures("open_transaction")
+def test_what_is_not_committed_yet_is_within_the_log(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = open_consumer(module, cluster, "orders", isolation_level="read_committed", group_id=None)
+    assert sorted(next(consumer).value for _ in range(6)) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    consumer.poll(timeout_ms=200)
+    assert [consumer.highwater(module.TopicPartition("orders", number)) for number in (0, 1)] == [4, 3]
+    consumer.close()

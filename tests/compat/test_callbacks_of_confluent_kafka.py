@@ -80,6 +80,18 @@ def test_statistics_tell_where_each_partition_stands(cluster: Cluster, module: A
 
 
 @BOTH
+@pytest.mark.usefixtures("open_transaction")
+def test_statistics_tell_of_what_is_not_committed_yet(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[str] = []
+    consumer = module.Consumer({**settings(cluster, statistics_interval_ms=50), "stats_cb": told.append})
+    consumer.subscribe(["orders"])
+    poll_until(consumer, lambda: partitions_of(told).get("0", {}).get("consumer_lag") == 0)
+    found = partitions_of(told)["0"]
+    assert (found["hi_offset"], found["ls_offset"], found["app_offset"]) == (4, 3, 3)
+    consumer.close()
+
+
+@BOTH
 def test_statistics_tell_of_brokers_and_of_the_group(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     told: list[str] = []
     consumer = module.Consumer({**settings(cluster, statistics_interval_ms=50), "stats_cb": told.append})

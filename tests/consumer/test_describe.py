@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from confluent_kafka import Producer
 
 from kwire import Consumer, RebalanceConsumer, RebalanceListener, TopicPartition
 from kwire.clock import Deadline, monotonic_ms
@@ -137,6 +138,23 @@ def test_paused_by_the_user(open_consumer: Callable[..., Consumer[bytes, bytes]]
     consumer.pause([TP])
     found, _ = poll_until_cause(consumer, CauseKind.USER_PAUSED)
     assert "paused by the user" in str(found)
+
+
+def test_an_open_transaction(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:
+    """There is something new, and nobody may see it yet."""
+    cluster.produce("orders", b"0")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": "billing", "log_level": 0})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("orders", b"1")
+    producer.flush()
+    consumer = open_consumer("orders", isolation_level="read_committed")
+    found, cause = poll_until_cause(consumer, CauseKind.OPEN_TRANSACTION)
+    assert cause.text == "the records from offset 1 to 2 wait for a transaction to end"
+    (partition,) = found.partitions
+    assert (partition.lag, partition.last_stable_offset, partition.high_watermark) == (0, 1, 2)
+    producer.commit_transaction()
+    poll_until_cause(consumer, CauseKind.AT_END)
 
 
 def test_no_leader(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:

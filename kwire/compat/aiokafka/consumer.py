@@ -39,7 +39,7 @@ from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import AuthenticationError, KafkaError, NoOffsetForPartitionError
 from kwire.interrupts import is_of_signal_handler
-from kwire.model import INTERNAL_TOPICS, Cursor
+from kwire.model import INTERNAL_TOPICS, Cursor, LogEnds
 from kwire.model import OffsetAndMetadata as KwireOffset
 
 __all__ = ["AIOKafkaConsumer"]
@@ -377,17 +377,21 @@ class AIOKafkaConsumer:
             return await self._kwire_consumer.position(TopicPartition(*partition))
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The end, as far as fetches have told; with `isolation_level="read_committed"` the last stable offset."""
+        """The end, as far as fetches have told."""
+        ends = self._kwire_log_ends(partition)
+        return None if ends is None else ends.high_watermark
+
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Where the first transaction that is open begins, or else the end."""
+        ends = self._kwire_log_ends(partition)
+        return None if ends is None else ends.last_stable_offset
+
+    def _kwire_log_ends(self, partition: TopicPartition) -> LogEnds | None:
         assert partition in self.assignment(), "Partition is not assigned"
         if TopicPartition(*partition) not in self._kwire_consumer.assignment():
             return None
-        session, tp = self._kwire_consumer._session, TopicPartition(*partition)
-        lag = session.link.run(session.positions.current_lag(tp))  # waits for one turn of the network thread
-        return None if lag is None else lag + session.link.run(session.positions.position(tp, 1.0))
-
-    def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """As `highwater`: with `isolation_level="read_committed"` that is the last stable offset."""
-        return self.highwater(partition)
+        session = self._kwire_consumer._session  # waits for one turn of the network thread
+        return session.link.run(session.positions.log_ends(TopicPartition(*partition)))
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
         """When records were asked for last, in ms since 1970; not the partition's own time."""

@@ -101,8 +101,8 @@ class Statistics:
             "app_offset": _offset(found.position),
             "stored_offset": _offset(stored),
             "committed_offset": _offset(found.committed),
-            "hi_offset": _offset(end),
-            "ls_offset": _offset(end),
+            "hi_offset": _offset(found.high_watermark),
+            "ls_offset": _offset(found.last_stable_offset),
             "consumer_lag": _UNKNOWN if found.lag is None else found.lag,
             "consumer_lag_stored": _UNKNOWN if end is None or stored is None else max(0, end - stored),
         }
