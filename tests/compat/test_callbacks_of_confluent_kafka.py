@@ -85,9 +85,12 @@ def test_statistics_tell_of_what_is_not_committed_yet(cluster: Cluster, module: 
     told: list[str] = []
     consumer = module.Consumer({**settings(cluster, statistics_interval_ms=50), "stats_cb": told.append})
     consumer.subscribe(["orders"])
-    poll_until(consumer, lambda: partitions_of(told).get("0", {}).get("consumer_lag") == 0)
+    poll_until(consumer, lambda: partitions_of(told).get("0", {}).get("consumer_lag_stored") == 0)
+    consumer.commit(offsets=[module.TopicPartition("orders", 0, 2)], asynchronous=False)
+    poll_until(consumer, lambda: partitions_of(told)["0"]["committed_offset"] == 2)
     found = partitions_of(told)["0"]
     assert (found["hi_offset"], found["ls_offset"], found["app_offset"]) == (4, 3, 3)
+    assert (found["consumer_lag"], found["consumer_lag_stored"]) == (1, 0)
     consumer.close()
 
 

@@ -103,8 +103,8 @@ class Statistics:
             "committed_offset": _offset(found.committed),
             "hi_offset": _offset(found.high_watermark),
             "ls_offset": _offset(found.last_stable_offset),
-            "consumer_lag": _UNKNOWN if found.lag is None else found.lag,
-            "consumer_lag_stored": _UNKNOWN if end is None or stored is None else max(0, end - stored),
+            "consumer_lag": _behind(end, found.committed),  # behind what is committed, not what was returned
+            "consumer_lag_stored": _behind(end, stored),
         }
 
 
@@ -174,6 +174,10 @@ def _group(found: GroupDescription, numbers: Numbers) -> Json:
 def _node_id(text: str | None) -> int:
     """Of a broker, as a description has it: behind its address."""
     return _UNKNOWN if text is None else int(text.partition(" (id ")[2].rstrip(")"))
+
+
+def _behind(end: int | None, offset: int | None) -> int:
+    return _UNKNOWN if end is None or offset is None else max(0, end - offset)
 
 
 def _offset(found: int | None) -> int:
