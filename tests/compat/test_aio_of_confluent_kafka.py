@@ -310,3 +310,30 @@ def test_a_loop_that_ends_in_the_middle_of_a_poll_ends_at_once(cluster: Cluster)
     run(program)
     asyncio.run(made[0].close())
     assert time.monotonic() - began_s < PATIENCE_S / 2
+
+
+def test_a_callback_of_a_loop_that_has_ended_is_not_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its thread would keep the interpreter from ending."""
+    monkeypatch.setattr(aio, "_STEP_S", 0.01)
+    told: list[str] = []
+    consumer = aio.AIOConsumer({**settings(cluster, statistics_interval_ms=1), "stats_cb": told.append})
+    loop = consumer._loop = asyncio.new_event_loop()  # it never comes to running what it is given
+    found: list[BaseException] = []
+
+    def poll() -> None:
+        try:
+            consumer._consumer.poll(PATIENCE_S)
+        except RuntimeError as error:
+            found.append(error)
+
+    polling = threading.Thread(target=poll)
+    polling.start()
+    while not loop._ready:  # type: ignore[attr-defined]  # what a thread has given it
+        time.sleep(0.001)
+    loop.close()
+    polling.join(PATIENCE_S)
+    assert "is closed" in str(found[0])
+    assert told == []
+    asyncio.run(consumer.close())

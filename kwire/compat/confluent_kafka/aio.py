@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import ParamSpec, Self, TypeAlias, TypeVar
 
@@ -52,9 +52,17 @@ class _Jobs:
         self._jobs.put(partial(_answer, answer, function))
         return await asyncio.wrap_future(answer)
 
-    def work(self) -> None:
-        """Until it is closed."""
-        while (job := self._jobs.get()) is not None:
+    def work(self, loop: asyncio.AbstractEventLoop) -> bool:
+        """Until it is closed; false if it never will be, since the event loop has ended."""
+        while True:
+            try:
+                job = self._jobs.get(timeout=_STEP_S)
+            except Empty:
+                if loop.is_closed():
+                    return False
+                continue
+            if job is None:
+                return True
             job()
 
 
@@ -263,8 +271,11 @@ class AIOConsumer:
         def called(*args: object) -> object:
             jobs = _Jobs()
             assert self._loop is not None  # a thread has come from there
-            answer = asyncio.run_coroutine_threadsafe(_run(partial(callback, *args), jobs), self._loop)
-            jobs.work()
+            running = _run(partial(callback, *args), jobs)
+            answer = asyncio.run_coroutine_threadsafe(running, self._loop)
+            if not jobs.work(self._loop):
+                running.close()
+                raise RuntimeError("the event loop that a callback was to run on is closed")
             return answer.result()
 
         return called
