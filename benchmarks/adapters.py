@@ -16,6 +16,7 @@ from benchmarks.turns import Figures, Target
 PROGRAMS = (
     CONSUME,
     POLL,
+    Contender(name="confluent-aio", title="AIOConsumer.consume()", peer=CONSUME.peer),
     Contender(name="aiokafka", title="aiokafka getmany()", peer=AIOKAFKA.peer),
     Contender(name="aiokafka-records", title="aiokafka async for", peer=AIOKAFKA.peer),
     Contender(name="kafka-python", title="kafka-python poll()", peer=KAFKA_PYTHON.peer),

@@ -66,6 +66,7 @@ TUNED: dict[str, dict[str, object]] = {
 SECURITY: dict[str, str] = {}
 ADAPTERS = {
     "confluent_kafka": "kwire.compat.confluent_kafka",
+    "confluent_kafka.aio": "kwire.compat.confluent_kafka.aio",
     "aiokafka": "kwire.compat.aiokafka",
     "kafka": "kwire.compat.kafka_python",
 }
@@ -395,9 +396,7 @@ def confluent_aio(bootstrap_servers: str, topic: str, reading: Reading) -> None:
 
 
 async def confluent_aio_consume(bootstrap_servers: str, topic: str, reading: Reading) -> None:
-    from confluent_kafka.aio import AIOConsumer
-
-    consumer = AIOConsumer(confluent_settings(bootstrap_servers))
+    consumer = peer("confluent_kafka.aio").AIOConsumer(confluent_settings(bootstrap_servers))
     batch = confluent_batch()
     reading.begin()
     await consumer.subscribe([topic])
