@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
+from kwire.spark.pipeline.session import own_ctrl_c
 from kwire.testing.kafka.jars import HOME
 from tools.spark_jars import ensure_spark_jars
 
@@ -65,7 +66,8 @@ def spark_session(
     wanted = {**settings_of(scratch, cores, memory, kafka=kafka), **(LEAN_SETTINGS if lean else {}), **(settings or {})}
     for key, value in wanted.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    with own_ctrl_c():
+        spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     try:
         yield spark

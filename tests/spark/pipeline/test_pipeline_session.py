@@ -27,6 +27,13 @@ def test_ctrl_c_asks_the_command_to_stop_though_pyspark_installs_a_handler_of_it
     assert signal.getsignal(signal.SIGINT) is before
 
 
+@pytest.mark.slow
+@pytest.mark.usefixtures("spark")
+def test_the_session_of_these_tests_leaves_ctrl_c_to_the_others() -> None:
+    """In one process with it, tests of what a command does at Ctrl-C ended in a call to the JVM."""
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 class ClosedIfRefused(GatewayConnection):  # type: ignore[misc]  # py4j has no types
     """A connection to the JVM. Py4J leaves the socket of a refused one to the garbage collector, which warns of it
     in the middle of another test."""
