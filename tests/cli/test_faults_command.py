@@ -23,8 +23,14 @@ from kwire.testing.invariants.ledger import Event, FaultBegan, FaultEnded, Polle
 from kwire.testing.kafka import ClusterError
 
 WRONG = Violation(rule="lost-write", at_ms=4_200.0, what="orders-0: nobody polled 7")
+PARTITION = TopicPartition("orders", 0)
 LEDGER = Ledger(
-    [FaultBegan(at_ms=2_000, fault="broker-kill", detail="broker 1"), FaultEnded(at_ms=4_000, fault="broker-kill")]
+    [
+        FaultBegan(at_ms=2_000, fault="broker-kill", detail="broker 1"),
+        FaultEnded(at_ms=4_000, fault="broker-kill"),
+        Sent(at_ms=4_100, partition=PARTITION, offset=0, value="0"),
+        Polled(at_ms=4_200, member="member0.1", partition=PARTITION, offsets=(0,), values=("0",)),
+    ]
 )
 
 
@@ -92,12 +98,11 @@ def test_clients_are_compared_on_the_same_schedule(fake: FakeHarness) -> None:
 
 
 def test_a_late_recovery_tells_whether_the_brokers_were(fake: FakeHarness) -> None:
-    partition = TopicPartition("orders", 0)
     fake.events = [
         FaultBegan(at_ms=1_000, fault="leader-move", detail="topic orders: to broker 1"),
-        Sent(at_ms=1_100, partition=partition, offset=0, value="0"),
-        Sent(at_ms=2_500, partition=partition, offset=1, value="1"),
-        Polled(at_ms=2_600, member="member0.1", partition=partition, offsets=(0, 1), values=("0", "1")),
+        Sent(at_ms=1_100, partition=PARTITION, offset=0, value="0"),
+        Sent(at_ms=2_500, partition=PARTITION, offset=1, value="1"),
+        Polled(at_ms=2_600, member="member0.1", partition=PARTITION, offsets=(0, 1), values=("0", "1")),
     ]
     for clients in (["-c", "kwire"], ["-c", "kwire", "-c", "java"]):
         done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-03", *clients])
