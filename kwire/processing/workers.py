@@ -290,6 +290,7 @@ class ThreadWorkers(Generic[K, V]):
             run.execute()
             self._free.append(queue)  # first: who hears of the end may hand out the next
             self._ended(run)
+            del run  # a thread that has nothing to do for hours would keep its records, and their batch
 
     def cancel(self, run: Run[K, V]) -> None:
         """A thread cannot be ended from outside."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -14,7 +15,7 @@ from kwire import OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing import workers
 from kwire.processing.lazy_records import LazyRecords
-from kwire.processing.workers import ExecutorWorkers, Item, Run
+from kwire.processing.workers import ExecutorWorkers, Item, Run, ThreadWorkers
 from kwire.protocol.record_columns import RecordColumns
 
 Items = list[Item[bytes, bytes]]
@@ -55,6 +56,23 @@ def test_a_failed_item_comes_next_again() -> None:
     assert run.done == 1
     assert run.record == record(1)
     assert len(run.todo) == 2
+
+
+class Watched(Items):
+    """A list that a weak reference may be to."""
+
+
+def test_a_thread_that_waits_keeps_nothing_of_what_it_has_done(
+    wait_until: Callable[[Callable[[], bool]], None],
+) -> None:
+    """After a backlog, threads that were not needed any more kept the batches of their last records."""
+    items = Watched([record(0)])
+    gone = weakref.ref(items)
+    pool: ThreadWorkers[bytes, bytes] = ThreadWorkers(1, lambda run: None)
+    pool.start(Run(items, lambda item: None))
+    del items
+    wait_until(lambda: gone() is None)
+    pool.close()
 
 
 class TooLarge(Items):
