@@ -95,7 +95,8 @@ def _ends(consumer: Consumer[K, V], topics: tuple[str, ...]) -> dict[TopicPartit
 
 
 def _records(consumer: Consumer[K, V], ends: dict[TopicPartition, int]) -> Iterator[Record[K, V]]:
-    """The first item is none: whoever takes it has begun, so that the consumer is closed however this ends."""
+    """Its first item is no record. `read` takes that one, so that the generator has begun: from then on closing or
+    dropping it closes the consumer."""
     silent_ms = float(consumer.config.default_api_timeout_ms)
     with consumer:
         yield cast("Record[K, V]", None)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import confluent_kafka.aio
 import pytest
@@ -18,6 +18,11 @@ from kwire.compat import confluent_kafka as adapter
 from kwire.compat.confluent_kafka import aio
 from kwire.testing import Cluster
 
+if TYPE_CHECKING:
+    from tests.compat.confluent_settings import settings
+else:
+    from confluent_settings import settings
+
 pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize(
     ("module", "kind"),
@@ -25,16 +30,6 @@ BOTH = pytest.mark.parametrize(
     ids=["confluent-kafka", "kwire"],
 )
 PATIENCE_S = 30.0
-
-
-def settings(cluster: Cluster, **more: object) -> dict[str, object]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
 
 
 def run(program: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -6,7 +6,7 @@ import copy
 import pickle
 import signal
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
@@ -17,18 +17,13 @@ from kwire.compat import confluent_kafka as adapter
 from kwire.compat.confluent_kafka.error import ValueDeserializationError, as_serialization_error
 from kwire.testing import Cluster, NewRecord
 
+if TYPE_CHECKING:
+    from tests.compat.confluent_settings import settings
+else:
+    from confluent_settings import settings
+
 pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize("module", [confluent_kafka, adapter], ids=["confluent-kafka", "kwire"])
-
-
-def settings(cluster: Cluster, **more: object) -> dict[str, object]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
 
 
 def read(consumer: Any, count: int) -> list[Any]:  # noqa: ANN401  of either module

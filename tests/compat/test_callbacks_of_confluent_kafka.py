@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import confluent_kafka
 import pytest
@@ -16,20 +16,15 @@ import pytest
 from kwire.compat import confluent_kafka as adapter
 from kwire.testing import Cluster
 
+if TYPE_CHECKING:
+    from tests.compat.confluent_settings import settings
+else:
+    from confluent_settings import settings
+
 pytestmark = pytest.mark.slow
 BOTH = pytest.mark.parametrize("module", [confluent_kafka, adapter], ids=["confluent-kafka", "kwire"])
 PATIENCE_S = 30.0
 OFFSETS = ("next_offset", "app_offset", "stored_offset", "committed_offset", "hi_offset", "ls_offset")
-
-
-def settings(cluster: Cluster, **more: object) -> dict[str, object]:
-    return {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "auto.offset.reset": "earliest",
-        "enable.auto.commit": False,
-        **{name.replace("_", "."): value for name, value in more.items()},
-    }
 
 
 def poll_until(consumer: Any, done: Callable[[], object]) -> list[Any]:  # noqa: ANN401  of either module

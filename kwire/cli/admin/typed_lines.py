@@ -1,4 +1,5 @@
-"""Standard input as lines, as they come: whoever types, and a program that logs, makes pauses."""
+"""Reads standard input line by line, and says when nothing more is there yet: people who type make pauses, and so do
+programs that log."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """`AIOConsumer` as confluent-kafka's module of this name has it: the same calls, awaited.
 
-What waits for brokers does so in a thread of its executor. Messages are taken in the event loop's own thread, right
-before they are returned, so that none is lost with a poll that is cancelled. Callbacks may be coroutine functions. They
-run on the event loop, and the calls that they await are made by the thread that waits for them: another thread would
-have to wait for that one.
+Calls that wait for brokers run in threads of an executor. The event loop's own thread takes the messages, right before
+they are returned: a poll that is cancelled loses none. Callbacks may be coroutine functions, and run on the event loop.
+Meanwhile the thread of the poll waits for them, and makes the calls that they await: it holds the consumer, so another
+thread could not.
 """
 
 from __future__ import annotations
@@ -78,6 +78,12 @@ def _answer(answer: Future[T], function: Callable[[], T]) -> None:
 _jobs_of_callback: ContextVar[_Jobs | None] = ContextVar("kwire_jobs_of_callback", default=None)
 
 
+def _open_jobs() -> _Jobs | None:
+    """Where the calls of a callback go; None outside of one."""
+    jobs = _jobs_of_callback.get()
+    return jobs if jobs is not None and jobs.is_open else None
+
+
 class AIOConsumer:
     """A consumer of one dictionary of settings, for asyncio. See confluent_kafka.aio.AIOConsumer.
 
@@ -106,7 +112,7 @@ class AIOConsumer:
 
     async def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
-        if self._is_in_callback():
+        if _open_jobs() is not None:
             return await self._call(self._consumer.poll, timeout)
         session, until_s = self._consumer._kwire, until(timeout)
         async with self._polls:
@@ -126,7 +132,7 @@ class AIOConsumer:
         session, until_s = self._consumer._kwire, until(timeout)
         session.check_open()
         check_count(num_messages)
-        if self._is_in_callback():
+        if _open_jobs() is not None:
             return await self._call(self._consumer.consume, num_messages, timeout)
         if num_messages == 1:
             message = await AIOConsumer.poll(self, timeout)  # not a subclass's, which may call this
@@ -252,18 +258,13 @@ class AIOConsumer:
         called = partial(function, *args, **kwargs)
         if self._consumer._kwire.is_closed:
             return called()  # says so
-        if (jobs := _jobs_of_callback.get()) is not None and jobs.is_open:
+        if (jobs := _open_jobs()) is not None:
             return await jobs.call(called)
         return await asyncio.wrap_future(self._submit(called))
 
     def _submit(self, function: Callable[[], T]) -> Future[T]:
         self._loop = asyncio.get_running_loop()
         return self.executor.submit(function)
-
-    def _is_in_callback(self) -> bool:
-        """Whether a callback of a poll is what calls."""
-        jobs = _jobs_of_callback.get()
-        return jobs is not None and jobs.is_open
 
     def _wrap_callback(self, callback: Callable[..., object]) -> Callable[..., object]:
         """What a thread calls: it waits for the callback, which runs on the event loop, and makes its calls."""

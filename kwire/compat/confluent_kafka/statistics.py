@@ -80,9 +80,7 @@ class Statistics:
     def _topics(self, partitions: Iterable[PartitionDescription]) -> Json:
         topics: dict[str, dict[str, Json]] = {}
         for one in partitions:
-            if (
-                one.cursor == Cursor.MAIN.value
-            ):  # of a lag that another cursor catches up with, librdkafka knows nothing
+            if one.cursor == Cursor.MAIN.value:  # librdkafka has no other
                 topics.setdefault(one.topic, {})[str(one.partition)] = self._partition(one)
         return {topic: {"topic": topic, "partitions": found} for topic, found in topics.items()}
 
