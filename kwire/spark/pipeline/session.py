@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import sysconfig
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
+import pyspark
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,8 +29,7 @@ def open_session(plan: PipelinePlan) -> SparkSession:
     Raises:
         ConfigError: Spark does not start here.
     """
-    # Workers are to be of this Python, which has kwire and pyarrow; on a cluster its administrator says which.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_PYTHON", python_of_workers(plan.master))
     builder = SparkSession.builder.appName(APPLICATION).master(plan.master)
     for name, value in settings_of(plan).items():
         builder = builder.config(name, value)
@@ -40,6 +42,20 @@ def open_session(plan: PipelinePlan) -> SparkSession:
         ) from None
     session.sparkContext.setLogLevel("ERROR")
     return session
+
+
+def python_of_workers(master: str) -> str:
+    """The Python of Spark's processes: this one, which has kwire and pyarrow. A cluster's administrator names its own.
+
+    On this machine it is `kwire-spark-python`, if that is installed: its processes start sooner. They import the
+    PySpark that is installed here, and not Spark's archive, so Spark has to be the one that this PySpark came with.
+    """
+    home = Path(pyspark.__file__).parent
+    lean = Path(sysconfig.get_path("scripts"), "kwire-spark-python")
+    is_own_spark = (home / "jars").is_dir() and Path(os.environ.get("SPARK_HOME", home)).resolve() == home.resolve()
+    if master.startswith("local") and is_own_spark and os.access(lean, os.X_OK):
+        return str(lean)
+    return sys.executable
 
 
 @contextmanager
