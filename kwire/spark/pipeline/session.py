@@ -45,14 +45,16 @@ def open_session(plan: PipelinePlan) -> SparkSession:
 
 
 def python_of_workers(master: str) -> str:
-    """The Python of Spark's processes: this one, which has kwire and pyarrow. A cluster's administrator names its own.
+    """The Python that Spark starts its processes with, where PYSPARK_PYTHON names none (a cluster's administrator may).
 
-    On this machine it is `kwire-spark-python`, if that is installed: its processes start sooner. They import the
-    PySpark that is installed here, and not Spark's archive, so Spark has to be the one that this PySpark came with.
+    It is this process's, which has kwire and pyarrow. On this machine `kwire-spark-python` takes its place, if it is
+    installed, because its processes start sooner. They import the PySpark that is installed, instead of the one in
+    Spark's archive. So Spark has to be the one that came with this PySpark.
     """
-    home = Path(pyspark.__file__).parent
+    home = Path(pyspark.__file__).resolve().parent
+    spark = Path(os.environ.get("SPARK_HOME", home)).resolve()
     lean = Path(sysconfig.get_path("scripts"), "kwire-spark-python")
-    is_own_spark = (home / "jars").is_dir() and Path(os.environ.get("SPARK_HOME", home)).resolve() == home.resolve()
+    is_own_spark = spark == home and (home / "jars").is_dir()
     if master.startswith("local") and is_own_spark and os.access(lean, os.X_OK):
         return str(lean)
     return sys.executable

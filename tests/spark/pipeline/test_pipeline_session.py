@@ -81,7 +81,7 @@ def test_what_spark_refuses_when_it_starts_is_a_wrong_setting_told_in_a_line(
 
 
 def test_on_this_machine_processes_have_the_python_that_starts_sooner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was left to the user to ask for it: each stream's start took a second and a half longer."""
+    """Users had to ask for it, and most did not: each stream began more than a second later."""
     monkeypatch.delenv("SPARK_HOME", raising=False)
     python = python_of_workers("local[*]")
     assert Path(python).name == "kwire-spark-python"
