@@ -16,7 +16,7 @@ from kwire.errors import CorruptRecordError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.transactions import visible_batches
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
-from kwire.protocol.record_batch import Batch, iter_batches, next_sound_offset
+from kwire.protocol.record_batch import LEAST_LENGTH_BYTES, Batch, iter_batches, next_sound_offset
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
 
@@ -191,9 +191,13 @@ def _size_bytes(batches: Sequence[Batch], decoded: Decoded) -> int:
     buffer = decoded.columns.buffer
     taken = batches[: decoded.taken]
     is_plain = buffer is taken[0].data
-    size_bytes = sum(each.end - each.payload_start for each in taken) if is_plain else len(buffer)
-    rest = decoded.rest
-    return size_bytes if rest is None else size_bytes - (rest.end - rest.payload_start)
+    size_bytes = _payload_bytes(taken) if is_plain else len(buffer)
+    return size_bytes if decoded.rest is None else size_bytes - _payload_bytes([decoded.rest])
+
+
+def _payload_bytes(batches: Sequence[Batch]) -> int:
+    """The sum of what the properties of batches say, which of tiny ones take longer than all else that is done here."""
+    return sum([each.length_bytes for each in batches]) - len(batches) * LEAST_LENGTH_BYTES
 
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:

@@ -38,8 +38,8 @@ _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _LENGTH_AND_MAGIC = struct.Struct(">i4xb")
 _LENGTH_AT = 8
-_LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
-"""Of magic 2."""
+LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
+"""Of magic 2: all of the header that the length counts."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
@@ -149,7 +149,7 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> It
             # What is done for each batch, so that tiny ones cost little: all of it in these few lines.
             header = read(data, position)
             end = position + LOG_OVERHEAD_BYTES + header[1]
-            if header[3] != 2 or header[1] < _LEAST_LENGTH_BYTES or end > size_bytes:
+            if header[3] != 2 or header[1] < LEAST_LENGTH_BYTES or end > size_bytes:
                 break
             batch = new(Batch, (data, position, *header))
             if crc32c is not None and crc32c(view[position + _CRC_COVERS_FROM : end]) != header[4]:
@@ -177,7 +177,7 @@ def last_batch(data: Buffer) -> Batch | None:
     while position + HEADER_BYTES <= size_bytes:
         length_bytes, magic = read(data, position + _LENGTH_AT)
         end = position + LOG_OVERHEAD_BYTES + length_bytes
-        if magic != 2 or length_bytes < _LEAST_LENGTH_BYTES or end > size_bytes:
+        if magic != 2 or length_bytes < LEAST_LENGTH_BYTES or end > size_bytes:
             break
         start, position = position, end
     # From the last of those on, all is looked at: what is behind them may be whole, cut off, or damaged.
