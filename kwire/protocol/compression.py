@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kwire.protocol.compression_frames import Lz4Block
+    from kwire.protocol.record_varints import Octets
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -86,7 +87,7 @@ def decompress_into(
 
 def _copy(target: InflationBuffer, data: Bytes, _limit_bytes: int = 0) -> None:
     size_bytes = len(data)
-    target.room(size_bytes)[:] = data
+    target.room(size_bytes)[:] = memoryview(data)  # of bytes numpy would make one number
     target.took(size_bytes)
 
 
@@ -121,7 +122,7 @@ def _snappy(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
         if room_bytes < 0:
             raise _too_large("snappy", limit_bytes)
         try:
-            target.took(cramjam.snappy.decompress_raw_into(block, target.room(size)))
+            target.took(cramjam.snappy.decompress_raw_into(block, target.room(size)))  # type: ignore[arg-type]  # as below
         except cramjam.DecompressionError as error:
             raise CorruptRecordError(f"undecodable snappy payload: {error}") from error
 
@@ -170,7 +171,7 @@ def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum
         return
     frame = lz4_frame(data, fix_checksum=fix_checksum)
     if frame.blocks is None:
-        inflate: Callable[[memoryview], int] = partial(cramjam.lz4.decompress_into, frame.data)
+        inflate: Callable[[Octets], int] = partial(cramjam.lz4.decompress_into, frame.data)
     else:
         # Block by block is four times as fast as a whole frame (measured), which is staged through two more buffers.
         inflate = partial(_inflate_lz4_blocks, frame.data, frame.blocks, frame.block_bytes)
@@ -179,12 +180,17 @@ def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum
 
 def _lone_lz4_block(target: InflationBuffer, block: memoryview, bound_bytes: int) -> None:
     try:
-        target.took(cramjam.lz4.decompress_block_into(block, target.room(bound_bytes), bound_bytes))
+        target.took(_lz4_block(block, target.room(bound_bytes), bound_bytes))
     except cramjam.DecompressionError as error:
         raise CorruptRecordError(f"undecodable lz4 payload: {error}") from error
 
 
-def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: int, room: memoryview) -> int:
+def _lz4_block(block: memoryview, room: Octets, most_bytes: int) -> int:
+    # Numpy says to type checkers that an array is a buffer only from Python 3.12 on.
+    return cramjam.lz4.decompress_block_into(block, room, most_bytes)  # type: ignore[arg-type]
+
+
+def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: int, room: Octets) -> int:
     view = memoryview(data)
     room_bytes = len(room)
     written = 0
@@ -192,7 +198,7 @@ def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: in
         block = view[start:end]
         behind = min(written + block_bytes, room_bytes)
         if not stored:
-            written += cramjam.lz4.decompress_block_into(block, room[written:behind], behind - written)
+            written += _lz4_block(block, room[written:behind], behind - written)
         elif len(block) <= room_bytes - written:
             behind = written + len(block)
             room[written:behind] = block
@@ -211,7 +217,7 @@ def _zstd(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
 
 
 def _inflate_bounded(
-    target: InflationBuffer, name: str, inflate: Callable[[memoryview], int], bound_bytes: int, limit_bytes: int
+    target: InflationBuffer, name: str, inflate: Callable[[Octets], int], bound_bytes: int, limit_bytes: int
 ) -> None:
     """Inflate into room for the bound, which no block can exceed; the limit cuts that, and then too much fails."""
     try:
@@ -222,7 +228,7 @@ def _inflate_bounded(
         raise CorruptRecordError(f"{_too_large(name, limit_bytes).problem}, or damaged: {error.problem}") from error
 
 
-def _inflate(target: InflationBuffer, name: str, inflate: Callable[[memoryview], int], bound_bytes: int) -> None:
+def _inflate(target: InflationBuffer, name: str, inflate: Callable[[Octets], int], bound_bytes: int) -> None:
     try:
         target.take(inflate, bound_bytes)
     except (cramjam.DecompressionError, ZstdError) as error:

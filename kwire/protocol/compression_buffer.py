@@ -38,23 +38,25 @@ class InflationBuffer:
             self._memory = _spare.pop()
         except IndexError:
             self._memory = np.empty(0, dtype=np.uint8)
-        self._view = self._memory.data
         self._used_bytes = 0
 
     def __len__(self) -> int:
         return self._used_bytes
 
-    def take(self, inflate: Callable[[memoryview], int], bound_bytes: int) -> None:
+    def take(self, inflate: Callable[[Octets], int], bound_bytes: int) -> None:
         """Let `inflate` write into `bound_bytes` of room behind what is there, and tell how much it has written.
 
         When it raises, nothing is taken.
         """
         self.took(inflate(self.room(bound_bytes)))
 
-    def room(self, bound_bytes: int) -> memoryview:
-        """So much room behind what is there. It is not taken before `took` is called."""
+    def room(self, bound_bytes: int) -> Octets:
+        """So much room behind what is there. It is not taken before `took` is called.
+
+        An array, and no memoryview: where the interpreter has no lock, cramjam does not write into one.
+        """
         self._make_room(bound_bytes)
-        return self._view[self._used_bytes : self._used_bytes + bound_bytes]
+        return self._memory[self._used_bytes : self._used_bytes + bound_bytes]
 
     def took(self, size_bytes: int) -> None:
         """So much has been written into the room that was asked for last."""
@@ -65,7 +67,6 @@ class InflationBuffer:
         was used and a copy could be made of that; else when nobody has what was taken any more."""
         memory, used = self._memory, self._memory[: self._used_bytes]
         self._memory = np.empty(0, dtype=np.uint8)
-        self._view = self._memory.data
         self._used_bytes = 0
         if 2 * len(used) < len(memory):
             taken = used.tobytes()
@@ -82,4 +83,4 @@ class InflationBuffer:
         # Doubling, so that what is copied along stays below what is inflated. Not a bytearray: it would be cleared.
         larger = np.empty(max(needed_bytes, 2 * self._used_bytes), dtype=np.uint8)
         larger[: self._used_bytes] = self._memory[: self._used_bytes]
-        self._memory, self._view = larger, larger.data
+        self._memory = larger

@@ -7,8 +7,12 @@ call. Called by `compression.py`.
 from __future__ import annotations
 
 from collections import deque
+from typing import TYPE_CHECKING
 
 from zstandard import ZstdDecompressor, ZstdError
+
+if TYPE_CHECKING:
+    from kwire.protocol.record_varints import Octets
 
 __all__ = ["ZstdError", "inflate_zstd"]
 
@@ -17,7 +21,7 @@ _MOST_KEPT_BYTES = 8 * 1024 * 1024
 _spare: deque[ZstdDecompressor] = deque(maxlen=4)
 
 
-def inflate_zstd(data: bytes | memoryview, room: memoryview) -> int:
+def inflate_zstd(data: bytes | memoryview, room: Octets) -> int:
     """Inflate whole frames, one behind the other, into the room; how much they have filled.
 
     Raises:

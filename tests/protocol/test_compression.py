@@ -239,6 +239,15 @@ def test_memory_is_used_again_only_when_nobody_has_a_part_of_it() -> None:
     assert np.frombuffer(inflated(bytes([4]) * size_bytes), dtype=np.uint8).ctypes.data == place
 
 
+def test_the_room_is_an_array_for_cramjam_writes_into_no_memoryview_where_the_interpreter_has_no_lock() -> None:
+    target = InflationBuffer()
+    room = target.room(4)
+    assert isinstance(room, np.ndarray)
+    room[:] = memoryview(b"here")
+    target.took(4)
+    assert target.finish() == b"here"
+
+
 def test_nobody_can_write_into_what_came_out() -> None:
     assert memoryview(inflated(TEXT * 20)).readonly
 
