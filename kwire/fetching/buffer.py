@@ -163,6 +163,13 @@ class FetchBuffer:
                     return fetch
             return None
 
+    def first(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
+        """The fetch that `take` answers next, unless something changes before."""
+        if not self._fetches:
+            return None
+        with self._lock:
+            return next((fetch for fetch in self._fetches if fetch.topic_partition not in withheld), None)
+
     def retake(self) -> list[CompletedFetch]:
         """All that is taken; after an exception the taker may not know of the last one."""
         with self._lock:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
+from kwire.fetching.decode_ahead import DecodeAhead
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.loading import loaded_open_fetch
 from kwire.fetching.partition_records import PartitionRecords
+from kwire.interpreter_lock import has_no_lock
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class CursorCollector(Generic[K, V]):
         self._deserializers = deserializers
         self._read_committed = read_committed
         self._check_crcs = check_crcs
+        self._ahead = DecodeAhead(self._decoded) if has_no_lock() else None
         self._open: OpenFetch | None = None
         # All that were taken and opened; the others wait until their partitions are not withheld any more.
         self._opened: dict[CompletedFetch, OpenFetch] = {}
@@ -134,6 +137,8 @@ class CursorCollector(Generic[K, V]):
         current = self._open
         if current is None or len(self._buffer.taken) > 1 or not self._may_go_on(current, view):
             current = self._open = self._choose(view)
+        if self._ahead is not None:
+            self._ahead.begin(self._buffer.first(view.withheld))
         return current
 
     def _may_go_on(self, opened: OpenFetch, view: AssignmentView) -> bool:
@@ -158,11 +163,18 @@ class CursorCollector(Generic[K, V]):
         return None
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
-        open_fetch = loaded_open_fetch()
-        opened = self._opened[fetch] = open_fetch(
-            fetch, read_committed=self._read_committed, check_crcs=self._check_crcs
-        )
+        ahead = None if self._ahead is None else self._ahead.take(fetch)
+        opened = self._opened[fetch] = self._made(fetch) if ahead is None else ahead
         return opened
+
+    def _made(self, fetch: CompletedFetch) -> OpenFetch:
+        open_fetch = loaded_open_fetch()
+        return open_fetch(fetch, read_committed=self._read_committed, check_crcs=self._check_crcs)
+
+    def _decoded(self, fetch: CompletedFetch) -> OpenFetch:
+        made = self._made(fetch)
+        made.decode()
+        return made
 
     def _close(self, opened: OpenFetch) -> None:
         self._release(opened.fetch)

@@ -1,7 +1,7 @@
 """One fetch while it is being collected: what it holds becomes batches, and those become columns, portion by portion.
 
-Contract: everything in front of damage is handed out first; used by one thread. Made by the fetch collector, which
-loads this module when somebody waits for records: it brings numpy and the codecs.
+Contract: everything in front of damage is handed out first; used by one thread at a time. Made by the fetch collector,
+which loads this module when somebody waits for records: it brings numpy and the codecs.
 
 How far a fetch is collected is one immutable value, replaced as a whole: an exception of a signal handler, which may
 strike between any two lines, never leaves it half changed.
@@ -116,8 +116,8 @@ class OpenFetch:
         Raises:
             CorruptPartitionError: everything in front of the damage has been handed out.
         """
-        while (at := self.progress).row >= len(at.columns) and at.batches:
-            self.progress = self._decoded(at)
+        self.decode()
+        at = self.progress
         rows = at.columns.slice(at.row, at.row + max_records)
         if count := len(rows):
             return rows, self._behind(at, rows, count)
@@ -128,6 +128,11 @@ class OpenFetch:
     def _damage(self, error: CorruptRecordError, position: OffsetAndMetadata) -> CorruptPartitionError:
         behind = next_sound_offset(self.fetch.records, position.offset)
         return CorruptPartitionError(self.fetch.topic_partition, error, position, self.fetch.epoch, behind)
+
+    def decode(self) -> None:
+        """Decode the next portion, if nothing is left of this one: as `next_rows` does."""
+        while (at := self.progress).row >= len(at.columns) and at.batches:
+            self.progress = self._decoded(at)
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> CollectProgress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""

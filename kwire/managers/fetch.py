@@ -22,6 +22,7 @@ from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
+from kwire.interpreter_lock import of_its_own
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.fetch_connection import FetchConnection
@@ -445,7 +446,7 @@ class FetchManager:
             topic_partition=partition.topic_partition,
             epoch=partition.epoch,
             fetch_offset=partition.fetch_offset,
-            records=data.records,
+            records=of_its_own(data.records),
             aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
             fetch_epoch=partition.fetch_epoch,
             cursor=self._cursor,

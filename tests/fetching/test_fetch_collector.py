@@ -86,6 +86,12 @@ class Harness:
         return rows, {tp: position.offset for tp, _, position in self.delivered}
 
 
+@pytest.fixture(autouse=True, params=[False, True], ids=["with the lock", "without the lock"])
+def has_no_lock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter's: without it, fetches are decoded ahead."""
+    monkeypatch.setattr("kwire.fetching.cursor_collector.has_no_lock", lambda: request.param)
+
+
 @pytest.fixture
 def harness() -> Iterator[Harness]:
     made = Harness()
