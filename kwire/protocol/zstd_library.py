@@ -21,7 +21,7 @@ _MOST_KEPT_BYTES = 8 * 1024 * 1024
 _spare: deque[ZstdDecompressor] = deque(maxlen=4)
 
 
-def inflate_zstd(data: bytes | memoryview, room: Octets) -> int:
+def inflate_zstd(data: bytes | memoryview, room: Octets | memoryview) -> int:
     """Inflate whole frames, one behind the other, into the room; how much they have filled.
 
     Raises:
