@@ -1,8 +1,9 @@
 """What an interpreter without its lock, the GIL, changes for kwire (PEP 703, free-threaded CPython).
 
-Two threads run Python code at the same time there, so decoding ahead pays. And they must not slice the same memoryview:
-CPython counts the slices of one without a lock, as of 3.14, so the count goes wrong, and all of them end as released
-while they are in use.
+Two threads run Python code at the same time there. So a second thread can decode, and records come sooner.
+
+Two threads must not slice the same memoryview there. CPython counts the slices of a memoryview, and up to 3.14 it does
+so without a lock. Two threads get the count wrong, and then CPython releases the memoryview while it is in use.
 """
 
 from __future__ import annotations

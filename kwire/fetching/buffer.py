@@ -156,19 +156,19 @@ class FetchBuffer:
         if not self._fetches:  # as a rule before a poll waits, and it asks each time
             return None
         with self._lock:
-            for index, fetch in enumerate(self._fetches):
-                if fetch.topic_partition not in withheld:
-                    self._taken[fetch] = None
-                    del self._fetches[index]
-                    return fetch
-            return None
+            fetch = self._first(withheld)
+            if fetch is not None:
+                self._taken[fetch] = None
+                self._fetches.remove(fetch)
+            return fetch
 
     def first(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
         """The fetch that `take` answers next, unless something changes before."""
-        if not self._fetches:
-            return None
         with self._lock:
-            return next((fetch for fetch in self._fetches if fetch.topic_partition not in withheld), None)
+            return self._first(withheld)
+
+    def _first(self, withheld: Container[TopicPartition]) -> CompletedFetch | None:
+        return next((fetch for fetch in self._fetches if fetch.topic_partition not in withheld), None)
 
     def retake(self) -> list[CompletedFetch]:
         """All that is taken; after an exception the taker may not know of the last one."""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
-from kwire.fetching.decode_ahead import DecodeAhead
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.loading import loaded_open_fetch
 from kwire.fetching.partition_records import PartitionRecords
@@ -25,6 +24,7 @@ from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+    from kwire.fetching.decode_ahead import DecodeAhead
     from kwire.fetching.open_fetch import CollectProgress, OpenFetch
 
 
@@ -65,7 +65,7 @@ class CursorCollector(Generic[K, V]):
         self._deserializers = deserializers
         self._read_committed = read_committed
         self._check_crcs = check_crcs
-        self._ahead = DecodeAhead(self._decoded) if has_no_lock() else None
+        self._ahead = self._decode_ahead() if has_no_lock() else None
         self._open: OpenFetch | None = None
         # All that were taken and opened; the others wait until their partitions are not withheld any more.
         self._opened: dict[CompletedFetch, OpenFetch] = {}
@@ -170,6 +170,11 @@ class CursorCollector(Generic[K, V]):
     def _made(self, fetch: CompletedFetch) -> OpenFetch:
         open_fetch = loaded_open_fetch()
         return open_fetch(fetch, read_committed=self._read_committed, check_crcs=self._check_crcs)
+
+    def _decode_ahead(self) -> DecodeAhead:
+        from kwire.fetching.decode_ahead import DecodeAhead  # with the lock, `import kwire` does without it
+
+        return DecodeAhead(self._decoded)
 
     def _decoded(self, fetch: CompletedFetch) -> OpenFetch:
         made = self._made(fetch)

@@ -1,7 +1,9 @@
 """Decodes the next fetch while the records of this one are handled, where the interpreter has no lock.
 
-With the lock a second thread would take from the first what it gains, so nothing is decoded ahead then. Contract: a
-fetch that was decoded ahead is what it would be if it were decoded now, since that depends on nothing else. Used by one
+With the lock (GIL) a second thread gains nothing: it computes while the first one waits. So nothing is decoded ahead
+then.
+
+Contract: decoding ahead changes nothing but the time, because a decoded fetch depends on the fetch alone. Used by one
 collector, in the application's thread.
 """
 
