@@ -9,10 +9,13 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import settings
 
+from kwire import speedups
+
 if TYPE_CHECKING:
-    import pytest
+    from collections.abc import Iterator
 
     from tests.row_coverage import RowCoverage, all_rows
     from tests.shared_runs import SharedRuns
@@ -25,6 +28,17 @@ else:
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=50, database=None)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(scope="module", params=["in C", "in Python"])
+def in_c_and_in_python(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For tests of records: once with the module in C, if it is there, and once without it."""
+    if request.param == "in C" and speedups.module is None:
+        pytest.skip("kwire._speedups was not built, or is not wanted")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "in Python":
+            patch.setattr(speedups, "module", None)
+        yield
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

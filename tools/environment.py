@@ -38,7 +38,7 @@ class Environment:
     @property
     def inputs(self) -> tuple[str, ...]:
         """The files that decide what it holds."""
-        return (self.locked, "pyproject.toml")
+        return (self.locked, "pyproject.toml", "setup.py", "kwire/_speedups.c")
 
     def python(self, top: Path) -> Path:
         return top / self.folder / "bin/python"

@@ -4,6 +4,8 @@
 
 Anybody who builds the same commit gets the same bytes: times are that of the commit (or SOURCE_DATE_EPOCH), owners and
 modes are those of nobody, names are in order. The back end does so for wheels; the sdist is packed anew here.
+
+The wheel is without the module in C, so it runs everywhere. Who installs the sdist has that compiled.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from kwire.speedups import VARIABLE
 from tools.supply_tools import NoToolsError, supply_tool
 
 TOP = Path(__file__).resolve().parent.parent
@@ -83,7 +86,7 @@ def build_wheel(source: Path, epoch_s: int) -> Mapping[str, bytes]:
 
 
 def _built(step: str, source: Path, epoch_s: int) -> Mapping[str, bytes]:
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(epoch_s), "PYTHONDONTWRITEBYTECODE": "1", VARIABLE: "1"}
     with tempfile.TemporaryDirectory() as target:
         command = [sys.executable, "-c", BUILD, step, target]
         subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True, umask=0o022)

@@ -1,6 +1,6 @@
 """Some records of one partition: a slice of columns, and the position behind it.
 
-What the collector makes and `Records` is made of; the rows are made here, in C.
+What the collector makes and `Records` is made of; the rows are made here.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+from kwire import speedups
 from kwire.epochs import AssignmentEpoch
 from kwire.model import (
     Cursor,
+    Header,
     K,
     OffsetAndMetadata,
     Record,
@@ -25,6 +27,7 @@ from kwire.model import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import ModuleType
 
     import numpy as np
     from numpy.typing import NDArray
@@ -126,14 +129,38 @@ _BLOCK_OBJECTS = 4096
 
 
 def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
-    """The rows as records, made block by block as they are asked for."""
+    """The rows as records, made one by one, or block by block, as they are asked for."""
     few = chunk.columns.few_rows
     if few is not None:
         return iter(_records_of_few(chunk, few))
+    if speedups.module is not None:
+        return _records_in_c(chunk, speedups.module)
     each = _rows_of_block(chunk.columns)
     blocks = map(partial(_block, chunk, each), range(0, len(chunk), each))
     rows = chain.from_iterable(chain.from_iterable(blocks))
     return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), rows))
+
+
+def _records_in_c(chunk: PartitionRecords[K, V], module: ModuleType) -> Iterator[Record[K, V]]:
+    from kwire.protocol.text import text_of  # `import kwire` does without the protocol
+
+    topic, partition = chunk.topic_partition
+    keys, values, columns = chunk.deserialized_keys, chunk.deserialized_values, chunk.columns
+    return cast(
+        "Iterator[Record[K, V]]",
+        module.RecordIterator(
+            Record,
+            Header,
+            _TIMESTAMP_TYPES,
+            text_of,
+            topic,
+            partition,
+            keys,
+            values,
+            len(columns),
+            columns.arrays(),
+        ),
+    )
 
 
 def _rows_of_block(columns: RecordColumns) -> int:

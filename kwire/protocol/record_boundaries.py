@@ -98,9 +98,15 @@ def find_records(buffer: Buffer, data: Octets, starts: Ints, ends: Ints, counts:
     return bodies, record_ends
 
 
+def are_impossible(starts: Ints, ends: Ints, counts: Ints) -> NDArray[np.bool_]:
+    """Which payloads have no room for the records that they should have. No such count is believed: so what is
+    allocated stays below the bytes there are."""
+    impossible: NDArray[np.bool_] = (counts < 0) | (counts * MIN_RECORD_BYTES > ends - starts)
+    return impossible
+
+
 def _check_counts(starts: Ints, ends: Ints, counts: Ints) -> None:
-    """No count is believed that the payload has no room for; so what is allocated stays below the bytes there are."""
-    impossible = (counts < 0) | (counts * MIN_RECORD_BYTES > ends - starts)
+    impossible = are_impossible(starts, ends, counts)
     if impossible.any():
         index = int(impossible.argmax())
         raise DamagedBatchError(

@@ -134,6 +134,23 @@ class RecordColumns:
             )
         return found
 
+    def arrays(self) -> tuple[Buffer | NDArray[np.integer], ...]:
+        """The buffer and all columns, those of headers last, as `kwire/_speedups.c` takes them."""
+        at = self.headers_at
+        headers = () if at is None else (at.first, at.key_starts, at.key_lengths, at.value_starts, at.value_lengths)
+        return (
+            self.buffer,
+            self.offsets,
+            self.timestamps,
+            self.timestamp_types,
+            self.leader_epochs,
+            self.key_starts,
+            self.key_lengths,
+            self.value_starts,
+            self.value_lengths,
+            *headers,
+        )
+
     def keys(self) -> list[bytes | None]:
         """Every key as its own bytes object."""
         return copy_spans(self.buffer, self.key_starts, self.key_lengths)

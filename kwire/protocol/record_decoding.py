@@ -18,7 +18,7 @@ from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LOG_APPEND_TIM
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
-from kwire.protocol.record_fields import RecordFields, read_fields
+from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
 from kwire.protocol.record_portions import are_enough, fits, fitting, rest_of, split
 from kwire.protocol.record_varints import DamagedRecordError, Ints
 from kwire.protocol.records_legacy import decode_message
@@ -164,11 +164,13 @@ def _portion(
 
 def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
     """The long way, which pays where there is much, and knows everything."""
-    counts = _column([batch.record_count for batch in batches])
-    data = np.frombuffer(payloads.buffer, dtype=np.uint8)
+    buffer, counts = payloads.buffer, _column([batch.record_count for batch in batches])
     starts, ends = _column(payloads.starts), _column(payloads.ends)
-    bodies, record_ends = find_records(payloads.buffer, data, starts, ends, counts)
-    return _columns(batches, payloads.buffer, counts, read_fields(payloads.buffer, data, bodies, record_ends))
+    fields = read_records_in_c(buffer, starts, ends, counts)
+    if fields is None:
+        data = np.frombuffer(buffer, dtype=np.uint8)
+        fields = read_fields(buffer, data, *find_records(buffer, data, starts, ends, counts))
+    return _columns(batches, buffer, counts, fields)
 
 
 def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:

@@ -23,6 +23,8 @@ from kwire.model import Header, K, OffsetAndMetadata, Record, TimestampType, Top
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_headers import HeaderColumns
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 T = TypeVar("T")
 T0 = TopicPartition("orders", 0)
 T1 = TopicPartition("orders", 1)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 else:
     from record_batches import ABORT, COMMIT, batch, damaged, marker, misframed, transactional
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 A = TopicPartition("a", 0)
 B = TopicPartition("b", 0)
 Rows = list[tuple[str, list[bytes]]]

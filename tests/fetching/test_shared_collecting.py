@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 else:
     from record_batches import batch, damaged
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 TP = TopicPartition("orders", 0)
 MAIN_EPOCH, CHILD_EPOCH = AssignmentEpoch(2), AssignmentEpoch(3)
 VIEW = AssignmentView(epochs={TP: MAIN_EPOCH}, children=(AssignmentView(epochs={TP: CHILD_EPOCH}),))

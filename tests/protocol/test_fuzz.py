@@ -18,6 +18,8 @@ from tools.fuzz.targets import LIMIT_BYTES, SASL_TALKS, Seed, seeds
 if TYPE_CHECKING:
     from tools.fuzz.targets import Decode
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 
 @pytest.mark.slow
 def test_damaged_bytes_end_as_results_or_as_the_two_errors_in_bounded_time_and_memory() -> None:

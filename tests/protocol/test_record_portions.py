@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 else:
     from record_batches import batch
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 BUDGET_BYTES = 4 * 1024 * 1024
 MANY = 40
 

@@ -33,6 +33,8 @@ from kwire.protocol.records import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 T = TypeVar("T")
 
 BASE_TIMESTAMP = 1_700_000_000_000

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 else:
     from record_batches import batch
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 LOG_APPEND_TIME = 0x08
 HEADER_BYTES = 61
 

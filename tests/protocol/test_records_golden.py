@@ -18,6 +18,8 @@ from kwire.errors import CorruptRecordError
 from kwire.model import TimestampType
 from kwire.protocol.records import Batch, Codec, decode_available, iter_batches, read_control, read_records
 
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+
 GOLDEN = Path(__file__).parent / "golden_records" / "record-sets.jsonl.gz"
 TIMESTAMP_TYPES = {
     "NoTimestampType": TimestampType.NO_TIMESTAMP_TYPE,

@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import os
 import subprocess
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
+from kwire import speedups
 from tools import package
 from tools.lock import pins
-from tools.package import NotReproducibleError, build, build_twice, repacked, sums
+from tools.package import NotReproducibleError, build, build_twice, build_wheel, copy_tracked, repacked, sums
 
 TOP = Path(__file__).parents[2]
 EPOCH_S = 1_700_000_000
@@ -76,10 +78,30 @@ def test_wheel_and_sdist_are_the_same_bytes_whenever_and_wherever_they_are_built
     (wheel,) = (data for name, data in one.items() if name.endswith(".whl"))
     names = zipfile.ZipFile(io.BytesIO(wheel)).namelist()
     assert "kwire/model.py" in names
+    assert not [name for name in names if "_speedups" in name]  # this one runs everywhere
     assert not [name for name in names if name.startswith(("tests/", "tools/", "proofs/", "benchmarks/"))]
     (packed,) = (data for name, data in one.items() if name.endswith(".tar.gz"))
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         modes = {member.name.partition("/")[2]: member.mode for member in archive.getmembers()}
-    for name in ("tests/conftest.py", "tools/package.py", "requirements/dev-hashes.txt", "docs/migration.md"):
+    for name in ("tests/conftest.py", "tools/package.py", "kwire/_speedups.c", "setup.py", "docs/migration.md"):
         assert modes[name] == 0o644
     assert modes["scripts/test"] == 0o755
+
+
+@pytest.mark.skipif(not (TOP / ".git").exists(), reason="an sdist has no history that could be cloned")
+@pytest.mark.skipif(speedups.module is None, reason="there is no C compiler, or no module in C is wanted")
+@pytest.mark.slow
+def test_who_compiles_it_gets_one_wheel_for_all_pythons_wherever_it_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(package, "VARIABLE", "NOBODY_ASKS_FOR_THIS")
+    wheels = []
+    for name in ("here", "other clone"):
+        copy_tracked(TOP, tmp_path / name)
+        wheels.append(build_wheel(tmp_path / name, EPOCH_S))
+    assert wheels[0] == wheels[1]
+    ((name, wheel),) = wheels[0].items()
+    assert f"-cp311-abi3-{sysconfig.get_platform().replace('-', '_')}.whl" in name
+    folder = tmp_path / "unpacked"
+    zipfile.ZipFile(io.BytesIO(wheel)).extractall(folder)
+    assert (folder / "kwire/_speedups.abi3.so").exists()

@@ -1,0 +1,719 @@
+/* The two loops over records that take most of a consumer's time, in C.
+
+   Contract: what is read here is what `kwire/protocol/record_fields.py` reads, and what is made here is what
+   `kwire/fetching/partition_records.py` makes. They are complete without this module, and `kwire/protocol/speedups.py`
+   decides whether it is used. Bytes that are not sound are refused without a word: Python reads them again, and says
+   what is wrong. No byte outside of a buffer is touched, whatever the buffers hold.
+
+   Only the stable part of Python's API is used (setup.py sets Py_LIMITED_API), so one binary serves Python 3.11 and all
+   later ones, but for those without the interpreter's lock, which have their own. */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <stdint.h>
+#include <string.h>
+
+#ifndef Py_GIL_DISABLED
+#undef Py_BEGIN_CRITICAL_SECTION
+#undef Py_END_CRITICAL_SECTION
+#define Py_BEGIN_CRITICAL_SECTION(object) {
+#define Py_END_CRITICAL_SECTION() }
+#endif
+
+/* --- reading ----------------------------------------------------------------------------------------------- */
+
+enum { VARINT_BYTES = 5, VARLONG_BYTES = 10 };
+/* Attributes, timestamp delta, offset delta, key length, value length, number of headers: a byte each. */
+enum { LEAST_BODY_BYTES = 6 };
+
+/* Where reading is in some bytes, and where it has to stop. */
+typedef struct {
+    const uint8_t *data;
+    int64_t at;
+    int64_t end;
+} Place;
+
+/* A zigzag varint. As in Java five bytes hold 32 bits and ten hold 64; what does not fit falls off. */
+static inline int
+read_varint(Place *place, int most_bytes, int64_t *number)
+{
+    uint64_t raw = 0;
+    for (int nth = 0; nth < most_bytes && place->at < place->end; nth++) {
+        uint8_t byte = place->data[place->at++];
+        raw |= (uint64_t)(byte & 0x7F) << (7 * nth);
+        if (byte < 0x80) {
+            if (most_bytes == VARINT_BYTES) {
+                raw &= UINT32_MAX;
+            }
+            *number = (int64_t)(raw >> 1) ^ -(int64_t)(raw & 1);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A key, a value, or one of a header: any negative length is null, and becomes -1. */
+static inline int
+read_bytes(Place *place, int64_t *start, int64_t *length)
+{
+    if (!read_varint(place, VARINT_BYTES, length) || *length > place->end - place->at) {
+        return 0;
+    }
+    *start = place->at;
+    if (*length < 0) {
+        *length = -1;
+    }
+    else {
+        place->at += *length;
+    }
+    return 1;
+}
+
+static inline int
+read_header(Place *place, int64_t *key_start, int64_t *key_length, int64_t *value_start, int64_t *value_length)
+{
+    return read_bytes(place, key_start, key_length) && *key_length >= 0 && read_bytes(place, value_start, value_length);
+}
+
+/* The columns that are filled, one behind the other, and how many headers all records have. */
+enum { TIMESTAMP_DELTA, OFFSET_DELTA, KEY_START, KEY_LENGTH, VALUE_START, VALUE_LENGTH, HEADERS_AT, FIELDS };
+typedef struct {
+    int64_t *fields;
+    int64_t rows;
+    int64_t most_headers;
+    int64_t headers;
+} Columns;
+
+/* One record; its headers have to end with it. */
+static inline int
+read_record(Place *batch, Columns *columns, int64_t row)
+{
+    int64_t *fields = columns->fields + row, rows = columns->rows;
+    int64_t length;
+    if (!read_varint(batch, VARINT_BYTES, &length) || length < LEAST_BODY_BYTES || length > batch->end - batch->at) {
+        return 0;
+    }
+    Place place = {batch->data, batch->at + 1, batch->at + length};  /* behind the attributes, which mean nothing */
+    batch->at = place.end;
+    if (!read_varint(&place, VARLONG_BYTES, fields + TIMESTAMP_DELTA * rows)
+        || !read_varint(&place, VARINT_BYTES, fields + OFFSET_DELTA * rows)
+        || !read_bytes(&place, fields + KEY_START * rows, fields + KEY_LENGTH * rows)
+        || !read_bytes(&place, fields + VALUE_START * rows, fields + VALUE_LENGTH * rows)) {
+        return 0;
+    }
+    fields[HEADERS_AT * rows] = place.at;
+    int64_t headers, span[4];
+    if (!read_varint(&place, VARINT_BYTES, &headers) || headers < 0 || headers > columns->most_headers) {
+        return 0;
+    }
+    for (int64_t nth = 0; nth < headers; nth++) {
+        if (!read_header(&place, span, span + 1, span + 2, span + 3)) {
+            return 0;
+        }
+    }
+    columns->headers += headers;
+    return place.at == place.end;
+}
+
+/* Whether all is sound: each batch ends with its last record, and there are as many records as there is room for. */
+static int
+read_batches(const Py_buffer *buffer, const int64_t *batches, Py_ssize_t count, Columns *columns)
+{
+    int64_t row = 0;
+    for (Py_ssize_t nth = 0; nth < count; nth++) {
+        int64_t start = batches[nth], end = batches[count + nth], left = batches[2 * count + nth];
+        if (start < 0 || end < start || end > buffer->len || left < 0 || left > columns->rows - row) {
+            return 0;
+        }
+        Place place = {buffer->buf, start, end};
+        for (int64_t behind = row + left; row < behind; row++) {
+            if (!read_record(&place, columns, row)) {
+                return 0;
+            }
+        }
+        if (left && place.at != end) {
+            return 0;
+        }
+    }
+    return row == columns->rows;
+}
+
+PyDoc_STRVAR(read_fields_doc,
+"read_fields(buffer, batches, fields, most_headers)\n--\n\n"
+"Read the records of some batches.\n\n"
+"Args:\n"
+"    buffer: The bytes.\n"
+"    batches: int64, (3, batches): where the records of each start and end, and how many they are.\n"
+"    fields: int64, (7, records), to be filled: timestamp delta, offset delta, key start, key length, value start,\n"
+"        value length, where the headers begin.\n"
+"    most_headers: Of one record; one with more is not sound.\n\n"
+"Returns:\n"
+"    The number of headers of all records; -1: something is not sound.");
+
+static PyObject *
+read_fields(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer, batches, fields;
+    long long most_headers;
+    if (!PyArg_ParseTuple(arguments, "y*y*w*L:read_fields", &buffer, &batches, &fields, &most_headers)) {
+        return NULL;
+    }
+    const Py_ssize_t size_bytes = sizeof(int64_t);
+    Columns columns = {fields.buf, fields.len / size_bytes / FIELDS, most_headers, 0};
+    int are_sound = read_batches(&buffer, batches.buf, batches.len / size_bytes / 3, &columns);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&batches);
+    PyBuffer_Release(&fields);
+    return PyLong_FromLongLong(are_sound ? columns.headers : -1);
+}
+
+PyDoc_STRVAR(read_headers_doc,
+"read_headers(buffer, places, first, spans)\n--\n\n"
+"Read the headers of some records, which `read_fields` has found to be sound.\n\n"
+"Args:\n"
+"    buffer: The bytes.\n"
+"    places: int64, one for each record: where its headers begin.\n"
+"    first: int64, one more, to be filled: which is the first header of each record.\n"
+"    spans: int64, (4, headers), to be filled: key start, key length, value start, value length.\n\n"
+"Raises:\n"
+"    ValueError: They are not, or fewer or more than there is room for.");
+
+static int
+read_all_headers(const Py_buffer *buffer, const int64_t *places, Py_ssize_t rows, int64_t *first, int64_t *spans,
+                 Py_ssize_t room)
+{
+    Py_ssize_t found = 0;
+    for (Py_ssize_t row = 0; row < rows; row++) {
+        first[row] = found;
+        Place place = {buffer->buf, places[row], buffer->len};
+        int64_t headers;
+        if (place.at < 0 || !read_varint(&place, VARINT_BYTES, &headers)) {
+            return 0;
+        }
+        for (int64_t nth = 0; nth < headers; nth++, found++) {
+            int64_t *span = spans + found;
+            if (found >= room || !read_header(&place, span, span + room, span + 2 * room, span + 3 * room)) {
+                return 0;
+            }
+        }
+    }
+    first[rows] = found;
+    return found == room;
+}
+
+static PyObject *
+read_headers(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer, places, first, spans;
+    if (!PyArg_ParseTuple(arguments, "y*y*w*w*:read_headers", &buffer, &places, &first, &spans)) {
+        return NULL;
+    }
+    const Py_ssize_t size_bytes = sizeof(int64_t);
+    Py_ssize_t rows = places.len / size_bytes;
+    int are_sound = first.len / size_bytes == rows + 1
+        && read_all_headers(&buffer, places.buf, rows, first.buf, spans.buf, spans.len / size_bytes / 4);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&places);
+    PyBuffer_Release(&first);
+    PyBuffer_Release(&spans);
+    if (!are_sound) {
+        PyErr_SetString(PyExc_ValueError, "the headers are not those that were found");
+        return NULL;
+    }
+    return Py_NewRef(Py_None);
+}
+
+/* --- making records ---------------------------------------------------------------------------------------- */
+
+/* What records are made from: these buffers, and behind them what is the same for all. Those of headers are last. */
+enum {
+    BYTES, OFFSETS, TIMESTAMPS, TIMESTAMP_TYPES, LEADER_EPOCHS, KEY_STARTS, KEY_LENGTHS, VALUE_STARTS, VALUE_LENGTHS,
+    WITHOUT_HEADERS,
+    HEADER_FIRST = WITHOUT_HEADERS, HEADER_KEY_STARTS, HEADER_KEY_LENGTHS, HEADER_VALUE_STARTS, HEADER_VALUE_LENGTHS,
+    COLUMNS
+};
+enum { RECORD_FIELDS = 11, HEADER_FIELDS = 2 };
+
+/* The object that stands for a number, for as long as the same number comes again. */
+typedef struct {
+    int64_t number;
+    PyObject *object;
+} SameNumber;
+
+/* The last header at a place among those of a record: mostly the next record has the same name there, and often the
+   same value. */
+typedef struct {
+    const char *key;
+    const char *value;
+    int64_t key_length;
+    int64_t value_length;
+    PyObject *header;
+} SameHeader;
+
+enum { SAME_HEADERS = 16, SAME_VALUE_BYTES = 64 };
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *record_type, *header_type, *type_of, *text_of, *topic, *partition, *keys, *values, *no_headers;
+    allocfunc new_record, new_header;
+    Py_buffer columns[COLUMNS];
+    int held;     /* so many of the columns */
+    int is_busy;  /* Making a record may run Python code, which must not ask for another one. */
+    Py_ssize_t row, rows, headers;
+    SameNumber timestamp_type, leader_epoch, key_length, value_length;
+    SameHeader same_headers[SAME_HEADERS];
+    PyObject *last_headers;
+} RecordIterator;
+
+/* The number in a row of a column. Columns may be strided, as numpy's are that were transposed. */
+#define NUMBER(records, column, type, row) \
+    (*(const type *)((const char *)(records)->columns[column].buf + (row) * (records)->columns[column].strides[0]))
+#define BYTES_AT(records, place) ((const char *)(records)->columns[BYTES].buf + (place))
+
+static int
+records_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    RecordIterator *records = (RecordIterator *)self;
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(records->record_type);
+    Py_VISIT(records->header_type);
+    Py_VISIT(records->type_of);
+    Py_VISIT(records->text_of);
+    Py_VISIT(records->keys);
+    Py_VISIT(records->values);
+    for (int column = 0; column < records->held; column++) {
+        Py_VISIT(records->columns[column].obj);
+    }
+    return 0;
+}
+
+static int
+records_clear(PyObject *self)
+{
+    RecordIterator *records = (RecordIterator *)self;
+    records->row = records->rows;
+    while (records->held) {
+        PyBuffer_Release(&records->columns[--records->held]);
+    }
+    Py_CLEAR(records->record_type);
+    Py_CLEAR(records->header_type);
+    Py_CLEAR(records->type_of);
+    Py_CLEAR(records->text_of);
+    Py_CLEAR(records->topic);
+    Py_CLEAR(records->partition);
+    Py_CLEAR(records->keys);
+    Py_CLEAR(records->values);
+    Py_CLEAR(records->no_headers);
+    Py_CLEAR(records->timestamp_type.object);
+    Py_CLEAR(records->leader_epoch.object);
+    Py_CLEAR(records->key_length.object);
+    Py_CLEAR(records->value_length.object);
+    Py_CLEAR(records->last_headers);
+    for (int nth = 0; nth < SAME_HEADERS; nth++) {
+        Py_CLEAR(records->same_headers[nth].header);
+    }
+    return 0;
+}
+
+static void
+records_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    PyObject_GC_UnTrack(self);
+    records_clear(self);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+/* Whether a column has numbers of that size, and at least so many. */
+static int
+has_numbers(const RecordIterator *records, int column, Py_ssize_t count, Py_ssize_t size_bytes)
+{
+    const Py_buffer *numbers = &records->columns[column];
+    if (numbers->ndim == 1 && numbers->itemsize == size_bytes && numbers->shape[0] >= count) {
+        return 1;
+    }
+    PyErr_Format(PyExc_ValueError, "column %d has to have %zd numbers of %zd bytes", column, count, size_bytes);
+    return 0;
+}
+
+static int
+check_columns(RecordIterator *records)
+{
+    for (int column = OFFSETS; column < WITHOUT_HEADERS; column++) {
+        Py_ssize_t size_bytes = column == TIMESTAMP_TYPES ? sizeof(int8_t)
+            : column == LEADER_EPOCHS ? sizeof(int32_t) : sizeof(int64_t);
+        if (!has_numbers(records, column, records->rows, size_bytes)) {
+            return 0;
+        }
+    }
+    if (records->held == WITHOUT_HEADERS) {
+        return 1;
+    }
+    if (!has_numbers(records, HEADER_FIRST, records->rows + 1, sizeof(int64_t))) {
+        return 0;
+    }
+    records->headers = records->columns[HEADER_KEY_STARTS].len / (Py_ssize_t)sizeof(int64_t);
+    for (int column = HEADER_KEY_STARTS; column < COLUMNS; column++) {
+        if (!has_numbers(records, column, records->headers, sizeof(int64_t))) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int
+hold_columns(RecordIterator *records, PyObject *columns)
+{
+    Py_ssize_t count = PyTuple_Size(columns);
+    if (count != WITHOUT_HEADERS && count != COLUMNS) {
+        if (!PyErr_Occurred()) {
+            PyErr_Format(PyExc_ValueError, "%zd columns", count);
+        }
+        return 0;
+    }
+    for (; records->held < count; records->held++) {
+        PyObject *column = PyTuple_GetItem(columns, records->held);
+        int flags = records->held == BYTES ? PyBUF_SIMPLE : PyBUF_STRIDES;
+        if (PyObject_GetBuffer(column, &records->columns[records->held], flags) < 0) {
+            return 0;
+        }
+    }
+    return check_columns(records);
+}
+
+PyDoc_STRVAR(records_doc,
+"RecordIterator(record_type, header_type, type_of, text_of, topic, partition, keys, values, rows, columns)\n--\n\n"
+"Makes records, one by one as they are asked for.\n\n"
+"Args:\n"
+"    record_type, header_type: `Record` and `Header`, named tuples.\n"
+"    type_of: From the number of a timestamp type to what stands for it.\n"
+"    text_of: From bytes that are no UTF-8 to text.\n"
+"    topic, partition: Of all records.\n"
+"    keys, values: One for each record; None: the bytes.\n"
+"    rows: How many records there are.\n"
+"    columns: A tuple of what `RecordColumns` has: the buffer, offsets, timestamps, timestamp types (int8), leader\n"
+"        epochs (int32), starts and lengths of keys and values; where there are headers, `first` and the starts and\n"
+"        lengths of `HeaderColumns` behind them. All are int64, but for those two.\n\n"
+"Raises:\n"
+"    ValueError: A column is too short, or says that something lies outside of the buffer.");
+
+static PyObject *
+records_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names))
+{
+    PyObject *record_type, *header_type, *type_of, *text_of, *topic, *partition, *keys, *values, *columns;
+    Py_ssize_t rows;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!OOOOOnO!:RecordIterator", &PyType_Type, &record_type, &PyType_Type,
+                          &header_type, &PyDict_Type, &type_of, &text_of, &topic, &partition, &keys, &values, &rows,
+                          &PyTuple_Type, &columns)) {
+        return NULL;
+    }
+    if (!PyType_IsSubtype((PyTypeObject *)record_type, &PyTuple_Type)
+        || !PyType_IsSubtype((PyTypeObject *)header_type, &PyTuple_Type)) {
+        PyErr_SetString(PyExc_TypeError, "records and headers have to be tuples");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    RecordIterator *records = (RecordIterator *)allocate(type, 0);
+    if (records == NULL) {
+        return NULL;
+    }
+    records->record_type = Py_NewRef(record_type);
+    records->header_type = Py_NewRef(header_type);
+    records->type_of = Py_NewRef(type_of);
+    records->text_of = Py_NewRef(text_of);
+    records->topic = Py_NewRef(topic);
+    records->partition = Py_NewRef(partition);
+    records->keys = keys == Py_None ? NULL : Py_NewRef(keys);
+    records->values = values == Py_None ? NULL : Py_NewRef(values);
+    records->new_record = (allocfunc)PyType_GetSlot((PyTypeObject *)record_type, Py_tp_alloc);
+    records->new_header = (allocfunc)PyType_GetSlot((PyTypeObject *)header_type, Py_tp_alloc);
+    records->rows = rows;
+    records->no_headers = PyTuple_New(0);
+    if (records->no_headers == NULL || !hold_columns(records, columns)) {
+        Py_DECREF(records);
+        return NULL;
+    }
+    return (PyObject *)records;
+}
+
+/* Whether these bytes lie in the buffer; a negative length is null, and lies nowhere. */
+static int
+lie_inside(const RecordIterator *records, int64_t start, int64_t length)
+{
+    if (length < 0 || (start >= 0 && start <= records->columns[BYTES].len - length)) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_ValueError, "a field lies outside of the buffer");
+    return 0;
+}
+
+static PyObject *
+copied(const RecordIterator *records, int64_t start, int64_t length)
+{
+    if (!lie_inside(records, start, length)) {
+        return NULL;
+    }
+    if (length < 0) {
+        return Py_NewRef(Py_None);
+    }
+    return PyBytes_FromStringAndSize(BYTES_AT(records, start), length);
+}
+
+/* A key or a value: the bytes, or what was made of them. */
+static PyObject *
+field_of(const RecordIterator *records, PyObject *deserialized, int64_t start, int64_t length)
+{
+    return deserialized == NULL ? copied(records, start, length) : PySequence_GetItem(deserialized, records->row);
+}
+
+/* Whether the number has an object from now on; takes the reference. */
+static int
+remember(SameNumber *same, int64_t number, PyObject *object)
+{
+    Py_XDECREF(same->object);
+    *same = (SameNumber){number, object};
+    return object != NULL;
+}
+
+static PyObject *
+number_of(SameNumber *same, int64_t number)
+{
+    if ((same->object == NULL || same->number != number) && !remember(same, number, PyLong_FromLongLong(number))) {
+        return NULL;
+    }
+    return Py_NewRef(same->object);
+}
+
+static PyObject *
+epoch_of(SameNumber *same, int64_t epoch)
+{
+    return epoch < 0 ? Py_NewRef(Py_None) : number_of(same, epoch);
+}
+
+static PyObject *
+timestamp_type_of(RecordIterator *records, int64_t number)
+{
+    SameNumber *same = &records->timestamp_type;
+    if (same->object == NULL || same->number != number) {
+        PyObject *key = PyLong_FromLongLong(number);
+        int is_found = remember(same, number, key == NULL ? NULL : PyObject_GetItem(records->type_of, key));
+        Py_XDECREF(key);
+        if (!is_found) {
+            return NULL;
+        }
+    }
+    return Py_NewRef(same->object);
+}
+
+static PyObject *
+header_name(const RecordIterator *records, const char *key, int64_t length)
+{
+    PyObject *name = PyUnicode_DecodeUTF8(key, length, "strict");
+    if (name != NULL || !PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+        return name;
+    }
+    PyErr_Clear();
+    return PyObject_CallFunction(records->text_of, "y#", key, (Py_ssize_t)length);
+}
+
+/* Puts what must not be NULL into a new tuple; that takes the reference. */
+static inline int
+set_item(PyObject *tuple, Py_ssize_t place, PyObject *item)
+{
+    return item != NULL && PyTuple_SetItem(tuple, place, item) == 0;
+}
+
+static PyObject *
+new_header(RecordIterator *records, SameHeader *same, const char *key, int64_t key_length, PyObject *value)
+{
+    PyObject *header = value == NULL ? NULL : records->new_header((PyTypeObject *)records->header_type, HEADER_FIELDS);
+    if (header == NULL) {
+        Py_XDECREF(value);
+        return NULL;
+    }
+    int is_same_name = same->header != NULL && same->key_length == key_length && !memcmp(same->key, key, key_length);
+    PyObject *name = is_same_name ? Py_XNewRef(PyTuple_GetItem(same->header, 0)) : header_name(records, key, key_length);
+    if (!set_item(header, 1, value) || !set_item(header, 0, name)) {
+        Py_DECREF(header);
+        return NULL;
+    }
+    return header;
+}
+
+/* One header; `is_last` is set to whether it is the very one that the last record has there. */
+static PyObject *
+header_at(RecordIterator *records, int64_t at, Py_ssize_t nth, int *is_last)
+{
+    int64_t key_start = NUMBER(records, HEADER_KEY_STARTS, int64_t, at);
+    int64_t key_length = NUMBER(records, HEADER_KEY_LENGTHS, int64_t, at);
+    int64_t value_start = NUMBER(records, HEADER_VALUE_STARTS, int64_t, at);
+    int64_t value_length = NUMBER(records, HEADER_VALUE_LENGTHS, int64_t, at);
+    key_length = key_length < 0 ? 0 : key_length;
+    if (!lie_inside(records, key_start, key_length) || !lie_inside(records, value_start, value_length)) {
+        return NULL;
+    }
+    const char *key = BYTES_AT(records, key_start), *value = BYTES_AT(records, value_start);
+    SameHeader *same = &records->same_headers[nth % SAME_HEADERS];
+    *is_last = same->header != NULL && same->key_length == key_length && same->value_length == value_length
+        && value_length <= SAME_VALUE_BYTES && !memcmp(same->key, key, key_length)
+        && (value_length <= 0 || !memcmp(same->value, value, value_length));
+    if (*is_last) {
+        return Py_NewRef(same->header);
+    }
+    PyObject *header = new_header(records, same, key, key_length, copied(records, value_start, value_length));
+    if (header != NULL) {
+        Py_XDECREF(same->header);
+        *same = (SameHeader){key, value, key_length, value_length, Py_NewRef(header)};
+    }
+    return header;
+}
+
+static PyObject *
+headers_of(RecordIterator *records)
+{
+    int64_t start = 0, behind = 0;
+    if (records->held == COLUMNS) {
+        start = NUMBER(records, HEADER_FIRST, int64_t, records->row);
+        behind = NUMBER(records, HEADER_FIRST, int64_t, records->row + 1);
+    }
+    if (start == behind) {
+        return Py_NewRef(records->no_headers);
+    }
+    if (start < 0 || behind < start || behind > records->headers) {
+        PyErr_SetString(PyExc_ValueError, "a record has headers that there are not");
+        return NULL;
+    }
+    Py_ssize_t count = behind - start;
+    PyObject *headers = PyTuple_New(count);
+    int are_last = headers != NULL && records->last_headers != NULL && PyTuple_Size(records->last_headers) == count;
+    for (Py_ssize_t nth = 0; headers != NULL && nth < count; nth++) {
+        int is_last = 0;
+        PyObject *header = header_at(records, start + nth, nth, &is_last);
+        if (!set_item(headers, nth, header)) {
+            Py_CLEAR(headers);
+        }
+        else {
+            are_last &= is_last && nth < SAME_HEADERS;
+        }
+    }
+    if (headers != NULL && are_last) {
+        Py_DECREF(headers);
+        return Py_NewRef(records->last_headers);
+    }
+    Py_XDECREF(records->last_headers);
+    records->last_headers = Py_XNewRef(headers);
+    return headers;
+}
+
+static int
+fill_record(RecordIterator *records, PyObject *record)
+{
+    Py_ssize_t row = records->row;
+    int64_t key_start = NUMBER(records, KEY_STARTS, int64_t, row);
+    int64_t key_length = NUMBER(records, KEY_LENGTHS, int64_t, row);
+    int64_t value_start = NUMBER(records, VALUE_STARTS, int64_t, row);
+    int64_t value_length = NUMBER(records, VALUE_LENGTHS, int64_t, row);
+    return set_item(record, 0, Py_NewRef(records->topic))
+        && set_item(record, 1, Py_NewRef(records->partition))
+        && set_item(record, 2, PyLong_FromLongLong(NUMBER(records, OFFSETS, int64_t, row)))
+        && set_item(record, 3, PyLong_FromLongLong(NUMBER(records, TIMESTAMPS, int64_t, row)))
+        && set_item(record, 4, timestamp_type_of(records, NUMBER(records, TIMESTAMP_TYPES, int8_t, row)))
+        && set_item(record, 5, field_of(records, records->keys, key_start, key_length))
+        && set_item(record, 6, field_of(records, records->values, value_start, value_length))
+        && set_item(record, 7, headers_of(records))
+        && set_item(record, 8, epoch_of(&records->leader_epoch, NUMBER(records, LEADER_EPOCHS, int32_t, row)))
+        && set_item(record, 9, number_of(&records->key_length, key_length))
+        && set_item(record, 10, number_of(&records->value_length, value_length));
+}
+
+static PyObject *
+next_record(RecordIterator *records)
+{
+    PyObject *record = records->new_record((PyTypeObject *)records->record_type, RECORD_FIELDS);
+    if (record != NULL && !fill_record(records, record)) {
+        Py_CLEAR(record);
+    }
+    records->row += record != NULL;
+    return record;
+}
+
+static PyObject *
+records_next(PyObject *self)
+{
+    RecordIterator *records = (RecordIterator *)self;
+    PyObject *record = NULL;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    if (records->is_busy) {
+        PyErr_SetString(PyExc_ValueError, "a record is being made already");
+    }
+    else if (records->row >= records->rows) {
+        records_clear(self);
+    }
+    else {
+        records->is_busy = 1;
+        record = next_record(records);
+        records->is_busy = 0;
+    }
+    Py_END_CRITICAL_SECTION();
+    return record;
+}
+
+static PyType_Slot records_slots[] = {
+    {Py_tp_doc, (void *)records_doc},
+    {Py_tp_new, records_new},
+    {Py_tp_iter, PyObject_SelfIter},
+    {Py_tp_iternext, records_next},
+    {Py_tp_traverse, records_traverse},
+    {Py_tp_clear, records_clear},
+    {Py_tp_dealloc, records_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec records_spec = {
+    .name = "kwire._speedups.RecordIterator",
+    .basicsize = sizeof(RecordIterator),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = records_slots,
+};
+
+/* --- the module -------------------------------------------------------------------------------------------- */
+
+static int
+add_types(PyObject *module)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, &records_spec, NULL);
+    int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
+    Py_XDECREF(type);
+    return result;
+}
+
+static PyMethodDef methods[] = {
+    {"read_fields", read_fields, METH_VARARGS, read_fields_doc},
+    {"read_headers", read_headers, METH_VARARGS, read_headers_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyModuleDef_Slot module_slots[] = {
+    {Py_mod_exec, add_types},
+#ifdef Py_GIL_DISABLED
+    {Py_mod_gil, Py_MOD_GIL_NOT_USED},
+#endif
+    {0, NULL},
+};
+
+static struct PyModuleDef module_definition = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "kwire._speedups",
+    .m_doc = "The two loops over records that take most of a consumer's time; see `kwire.protocol.speedups`.",
+    .m_size = 0,
+    .m_methods = methods,
+    .m_slots = module_slots,
+};
+
+PyMODINIT_FUNC
+PyInit__speedups(void)
+{
+    return PyModuleDef_Init(&module_definition);
+}

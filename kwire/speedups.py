@@ -1,0 +1,29 @@
+"""The module in C, `kwire/_speedups.c`, where it was built: it reads records, and makes them, in less time.
+
+kwire is complete without it, and does the same with it. `pip install` builds it where there is a C compiler. With
+`KWIRE_WITHOUT_SPEEDUPS=1` in the environment it is left alone, and so it is when kwire is built.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+VARIABLE = "KWIRE_WITHOUT_SPEEDUPS"
+
+
+def _loaded() -> ModuleType | None:
+    if os.environ.get(VARIABLE):
+        return None
+    try:
+        return import_module("kwire._speedups")
+    except ImportError:
+        return None
+
+
+module = _loaded()
+"""None: it was not built, or is not wanted."""

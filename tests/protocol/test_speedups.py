@@ -1,0 +1,447 @@
+"""The module in C reads and makes what Python does; what it cannot believe it leaves to Python, or refuses."""
+
+from __future__ import annotations
+
+import gc
+import os
+import shutil
+import subprocess
+import sys
+import weakref
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire import speedups
+from kwire.fetching.partition_records import PartitionRecords
+from kwire.model import Header, OffsetAndMetadata, Record, TimestampType, TopicPartition
+from kwire.protocol.record_boundaries import DamagedBatchError, find_records
+from kwire.protocol.record_columns import RecordColumns
+from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
+from kwire.protocol.record_headers import MOST_HEADERS, HeaderColumns
+from kwire.protocol.record_varints import DamagedRecordError
+from kwire.protocol.text import text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kwire.protocol.record_varints import Ints
+
+TOP = Path(__file__).parents[2]
+TYPES = {member.value: member for member in TimestampType}
+HAS_COMPILER = any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
+
+Pair = tuple[bytes, bytes | None]
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def module() -> ModuleType:
+    """What is tested. Where it could be compiled, it must be there."""
+    if speedups.module is None:
+        if HAS_COMPILER and not os.environ.get(speedups.VARIABLE):
+            pytest.fail("kwire._speedups was not built, and there is a C compiler: remove .venv and run scripts/setup")
+        pytest.skip(f"there is no C compiler, or {speedups.VARIABLE} is set")
+    return speedups.module
+
+
+# --- records as bytes --------------------------------------------------------------------------------------------
+
+
+def varint(number: int) -> bytes:
+    raw = (number << 1 ^ number >> 63) & (1 << 64) - 1
+    out = bytearray()
+    while raw >= 0x80:
+        out.append(raw & 0x7F | 0x80)
+        raw >>= 7
+    return bytes([*out, raw])
+
+
+def field(data: bytes | None) -> bytes:
+    return varint(-1) if data is None else varint(len(data)) + data
+
+
+def record(timestamp: int, offset: int, key: bytes | None, value: bytes | None, headers: Sequence[Pair]) -> bytes:
+    body = b"\0" + varint(timestamp) + varint(offset) + field(key) + field(value) + varint(len(headers))
+    body += b"".join(field(name) + field(content) for name, content in headers)
+    return varint(len(body)) + body
+
+
+sizes = st.one_of(st.binary(max_size=5), st.integers(60, 70).map(bytes), st.integers(8180, 8200).map(bytes))
+nullable = st.one_of(st.none(), sizes)
+pairs = st.tuples(st.binary(max_size=3), nullable)
+records = st.builds(
+    record,
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-(2**31), 2**31 - 1),
+    nullable,
+    nullable,
+    st.one_of(st.just([(b"a", b"1"), (b"b", None)]), st.lists(pairs, max_size=20)),
+)
+batches = st.lists(st.lists(records, max_size=5), max_size=4)
+
+
+def laid_out(batches: list[list[bytes]]) -> tuple[bytes, Ints, Ints, Ints]:
+    """The bytes, and where each batch starts and ends, with a header in front of it; and how many records it has."""
+    buffer, starts, ends = bytearray(), [], []
+    for each in batches:
+        buffer += b"header"
+        starts.append(len(buffer))
+        buffer += b"".join(each)
+        ends.append(len(buffer))
+    begins, behind, counts = (np.array(each, dtype=np.int64) for each in (starts, ends, [*map(len, batches)]))
+    return bytes(buffer), begins, behind, counts
+
+
+def read_in_python(buffer: bytes, starts: Ints, ends: Ints, counts: Ints) -> RecordFields:
+    data = np.frombuffer(buffer, dtype=np.uint8)
+    return read_fields(buffer, data, *find_records(buffer, data, starts, ends, counts))
+
+
+def told(found: object) -> object:
+    """The same in what can be compared: arrays as lists, with their kinds."""
+    if isinstance(found, np.ndarray):
+        return found.dtype, found.tolist()
+    if is_dataclass(found):
+        return [told(getattr(found, each.name)) for each in fields(found)]
+    return [told(each) for each in found] if isinstance(found, tuple) else found
+
+
+@given(batches)
+def test_all_fields_are_those_that_python_reads(batches: list[list[bytes]]) -> None:
+    laid = laid_out(batches)
+    assert told(read_records_in_c(*laid)) == told(read_in_python(*laid))
+
+
+@given(batches, st.data())
+def test_what_is_damaged_is_left_to_python_or_read_as_python_reads_it(
+    batches: list[list[bytes]], data: st.DataObject
+) -> None:
+    buffer, starts, ends, counts = laid_out(batches)
+    if not buffer:
+        return
+    damaged = bytearray(buffer)
+    for _ in range(data.draw(st.integers(1, 3))):
+        damaged[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
+    changes = st.sampled_from([0, 0, 0, 1, -1])
+    counts = counts + np.array([data.draw(changes) for _ in counts], dtype=np.int64)
+    in_c = read_records_in_c(bytes(damaged), starts, ends, counts)
+    try:
+        in_python = read_in_python(bytes(damaged), starts, ends, counts)
+    except (DamagedBatchError, DamagedRecordError):
+        assert in_c is None
+    else:
+        assert in_c is None or told(in_c) == told(in_python)
+
+
+@given(batches.filter(any))
+def test_nothing_sound_is_left_to_python(batches: list[list[bytes]]) -> None:
+    assert read_records_in_c(*laid_out(batches)) is not None
+
+
+@pytest.mark.parametrize("counts", [[-1], [2], [2**31 - 1], [-(2**31)]])
+def test_no_memory_is_taken_for_a_count_that_cannot_be(counts: list[int]) -> None:
+    buffer, starts, ends, _ = laid_out([[record(0, 0, None, b"x", [])]])
+    assert read_records_in_c(buffer, starts, ends, np.array(counts, dtype=np.int64)) is None
+
+
+def test_a_batch_that_lies_elsewhere_is_not_read(module: ModuleType) -> None:
+    buffer = laid_out([[record(0, 0, None, b"x", [])]])[0]
+    for start, end in ((-8, 8), (0, len(buffer) + 1), (8, 6), (2**62, 2**62 + 9)):
+        room = np.empty((7, 1), dtype=np.int64)
+        assert module.read_fields(buffer, np.array([[start], [end], [1]]), room, MOST_HEADERS) == -1
+
+
+def test_headers_that_have_no_room_are_not_read(module: ModuleType) -> None:
+    buffer = varint(2) + 2 * (field(b"a") + field(b"b"))
+    rooms: list[tuple[list[int], int, int]] = [([0], 2, 1), ([0], 2, 3), ([], 1, 2), ([0], 1, 2), ([0], 3, 2)]
+    rooms += [([place], 2, 2) for place in (-1, len(buffer), 2**62)]
+    for places, firsts, room in rooms:
+        first, spans = np.empty(firsts, dtype=np.int64), np.empty((4, room), dtype=np.int64)
+        with pytest.raises(ValueError, match="the headers are not those that were found"):
+            module.read_headers(buffer, np.array(places, dtype=np.int64), first, spans)
+    first, spans = np.empty(2, dtype=np.int64), np.empty((4, 2), dtype=np.int64)
+    module.read_headers(buffer, np.array([0]), first, spans)
+    assert (first.tolist(), spans.tolist()) == ([0, 2], [[2, 6], [1, 1], [4, 8], [1, 1]])
+
+
+# --- records as objects ------------------------------------------------------------------------------------------
+
+PARTITION = TopicPartition("orders", 3)
+HEADERS = [each.name for each in fields(HeaderColumns)]
+COLUMNS = [each.name for each in fields(RecordColumns) if each.name not in {"buffer", "headers_at", "part_of"}]
+
+
+def chunk_of(batches: list[list[bytes]]) -> PartitionRecords[Any, Any]:
+    buffer, starts, ends, counts = laid_out(batches)
+    found = read_in_python(buffer, starts, ends, counts)
+    rows = len(found.key_starts)
+    columns = RecordColumns(
+        buffer=buffer,
+        offsets=np.arange(rows) * 3 + 2**40,
+        timestamps=found.timestamp_deltas,
+        timestamp_types=np.arange(rows, dtype=np.int8) % 2,
+        leader_epochs=(np.arange(rows, dtype=np.int32) // 2) - 1,
+        key_starts=found.key_starts,
+        key_lengths=found.key_lengths,
+        value_starts=found.value_starts,
+        value_lengths=found.value_lengths,
+        headers_at=found.headers,
+    )
+    return PartitionRecords(topic_partition=PARTITION, columns=columns, next=OffsetAndMetadata(1))
+
+
+def made_in_python(chunk: PartitionRecords[Any, Any]) -> list[Record[Any, Any]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speedups, "module", None)
+        return list(chunk)
+
+
+def types_of(made: object) -> object:
+    return (type(made), [types_of(each) for each in made]) if isinstance(made, tuple) else type(made)
+
+
+@given(batches)
+def test_all_records_are_those_that_python_makes(batches: list[list[bytes]]) -> None:
+    chunk = chunk_of(batches)
+    made, expected = list(chunk), made_in_python(chunk)
+    assert made == expected
+    assert [types_of(each) for each in made] == [types_of(each) for each in expected]
+
+
+@given(batches, st.integers(0, 20), st.integers(0, 20))
+def test_a_slice_has_the_records_of_its_rows(batches: list[list[bytes]], start: int, stop: int) -> None:
+    whole = chunk_of(batches)
+    part: PartitionRecords[Any, Any] = PartitionRecords(
+        topic_partition=PARTITION, columns=whole.columns.slice(start, stop), next=whole.next
+    )
+    assert list(part) == list(whole)[start:stop]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_deserialized_keys_and_values_come_in_place_of_the_bytes(
+    kind: type[list[object]] | type[tuple[object, ...]],
+) -> None:
+    batches = [[record(0, 0, b"k", b"value", []), record(0, 1, None, None, [])]]
+    keys, values = kind(["one", None]), kind([1.5, {}])
+    chunk = replace(chunk_of(batches), deserialized_keys=keys, deserialized_values=values)
+    assert [(each.key, each.value, each.serialized_value_size) for each in chunk] == [("one", 1.5, 5), (None, {}, -1)]
+    assert list(chunk) == made_in_python(chunk)
+
+
+@pytest.mark.parametrize("count", [1, 2, 15, 16, 17, 40])
+def test_headers_that_come_again_are_the_same_objects_and_others_are_not(count: int) -> None:
+    def headers(number: int) -> list[Pair]:
+        return [(b"name%d" % nth, b"v%d" % (number if nth == count - 1 else 0)) for nth in range(count)]
+
+    first, again, other = list(chunk_of([[record(0, 0, None, b"", headers(n)) for n in (1, 1, 2)]]))
+    assert again.headers == first.headers
+    assert other.headers[:-1] == first.headers[:-1]
+    assert other.headers[-1] == Header(f"name{count - 1}", b"v2")
+    assert (again.headers is first.headers) == (count <= 16)
+
+
+@pytest.mark.parametrize("name", [b"", b"\xff\xfe", b"\xed\xa0\x80!", "naïve".encode(), b"a\0b"])
+def test_names_that_are_no_text_become_what_java_makes_of_them(name: bytes) -> None:
+    (made,) = chunk_of([[record(0, 0, None, b"", [(name, b"x")])]])
+    assert made.headers == (Header(text_of(name), b"x"),)
+
+
+def test_columns_may_be_strided() -> None:
+    chunk = chunk_of([[record(n, n, b"k%d" % n, b"v%d" % n, [(b"h", b"%d" % n)]) for n in range(5)]])
+    columns = chunk.columns
+    assert columns.headers_at is not None
+
+    def strided(array: Array) -> Array:
+        return np.repeat(array, 3)[::3]
+
+    headers = replace(columns.headers_at, **{name: strided(getattr(columns.headers_at, name)) for name in HEADERS})
+    spread: dict[str, Any] = {name: strided(getattr(columns, name)) for name in COLUMNS}
+    other = replace(columns, headers_at=headers, **spread)
+    assert not other.offsets.flags.c_contiguous
+    made = PartitionRecords[Any, Any](topic_partition=PARTITION, columns=other, next=chunk.next)
+    assert list(made) == list(chunk)
+
+
+# --- what it refuses ---------------------------------------------------------------------------------------------
+
+
+def iterator(module: ModuleType, chunk: PartitionRecords[Any, Any], **other: object) -> Iterator[Record[Any, Any]]:
+    arguments = {
+        "record_type": Record,
+        "header_type": Header,
+        "type_of": TYPES,
+        "text_of": text_of,
+        "topic": "orders",
+        "partition": 3,
+        "keys": None,
+        "values": None,
+        "rows": len(chunk),
+        "columns": chunk.columns.arrays(),
+    }
+    made: Iterator[Record[Any, Any]] = module.RecordIterator(*{**arguments, **other}.values())
+    return made
+
+
+def two_records() -> PartitionRecords[Any, Any]:
+    return chunk_of([[record(0, n, b"key", b"value", [(b"\xffname", b"content")]) for n in range(2)]])
+
+
+NAMES = ["buffer", *COLUMNS, *(f"header_{name}" for name in HEADERS)]
+
+
+@pytest.mark.parametrize("name", NAMES[1:])
+@pytest.mark.parametrize("change", ["short", "wider", "flat"])
+def test_a_column_that_is_none_is_refused(module: ModuleType, name: str, change: str) -> None:
+    chunk = two_records()
+    columns = list(chunk.columns.arrays())
+    place = NAMES.index(name)
+    array: Any = columns[place]
+    columns[place] = {
+        "short": array[:1],
+        "wider": array.astype(np.int16),
+        "flat": array.reshape(1, -1),
+    }[change]
+    with pytest.raises(ValueError, match=rf"column {place} has to have|has headers that there are not"):
+        list(iterator(module, chunk, columns=tuple(columns)))
+
+
+@pytest.mark.parametrize("name", ["key", "value", "header_key", "header_value"])
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (10_000, 1), (0, 10_000), (2**62, 2**62), (-(2**62), 0)])
+def test_no_byte_outside_of_the_buffer_is_copied(module: ModuleType, name: str, start: int, length: int) -> None:
+    chunk = two_records()
+    columns = [np.array(column) if isinstance(column, np.ndarray) else column for column in chunk.columns.arrays()]
+    for what, number in (("starts", start), ("lengths", length)):
+        column: Any = columns[NAMES.index(f"{name}_{what}")]
+        column[1] = number
+    made = iterator(module, chunk, columns=tuple(columns))
+    assert next(made).offset == 2**40
+    for _ in range(2):
+        with pytest.raises(ValueError, match="a field lies outside of the buffer"):
+            next(made)
+
+
+@pytest.mark.parametrize("first", [[0, 1, 3], [0, 1, 2**62], [-5, 1, 2], [0, 2, 1], [0, 1, -(2**63)]])
+def test_headers_that_there_are_not_are_refused(module: ModuleType, first: list[int]) -> None:
+    chunk = two_records()
+    columns = list(chunk.columns.arrays())
+    columns[NAMES.index("header_first")] = np.array(first)
+    with pytest.raises(ValueError, match="a record has headers that there are not"):
+        list(iterator(module, chunk, columns=tuple(columns)))
+
+
+@pytest.mark.parametrize(
+    ("other", "error"),
+    [
+        ({"record_type": dict}, TypeError),
+        ({"header_type": object}, TypeError),
+        ({"record_type": "Record"}, TypeError),
+        ({"type_of": {}}, KeyError),
+        ({"text_of": None}, TypeError),
+        ({"keys": ["one"]}, IndexError),
+        ({"values": 5}, TypeError),
+        ({"columns": ()}, ValueError),
+        ({"columns": [1]}, TypeError),
+        ({"columns": (b"",) * 9}, ValueError),
+        ({"columns": ("text",) * 9}, TypeError),
+    ],
+)
+def test_wrong_arguments_are_an_error(module: ModuleType, other: dict[str, object], error: type[Exception]) -> None:
+    with pytest.raises(error):
+        list(iterator(module, two_records(), **other))
+
+
+def test_who_makes_a_record_cannot_ask_for_another_one(module: ModuleType) -> None:
+    """As with a generator: what is called meanwhile may be Python code, and so may let another thread run."""
+    errors: list[ValueError] = []
+
+    def text(data: bytes) -> str:
+        with pytest.raises(ValueError, match="a record is being made already") as refused:
+            next(made)
+        errors.append(refused.value)
+        return data.decode("latin-1")
+
+    made = iterator(module, two_records(), text_of=text)
+    assert [each.headers[0].key for each in made] == ["ÿname", "ÿname"]
+    assert len(errors) == 1
+
+
+def test_an_error_in_python_code_goes_to_who_asked_and_the_record_is_made_when_asked_again(module: ModuleType) -> None:
+    answers = ["yes", ""]
+
+    def text(_data: bytes) -> str:
+        if answer := answers.pop():
+            return answer
+        raise KeyError("no")
+
+    made = iterator(module, two_records(), text_of=text)
+    with pytest.raises(KeyError, match="no"):
+        next(made)
+    assert [(each.offset, each.headers[0].key) for each in made] == [(2**40, "yes"), (2**40 + 3, "yes")]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 2, 3])
+def test_the_bytes_are_let_go_with_the_last_record_or_the_iterator(module: ModuleType, taken: int) -> None:
+    chunk = two_records()
+    buffer = bytearray(chunk.columns.arrays()[0])
+    made = iterator(module, chunk, columns=(buffer, *chunk.columns.arrays()[1:]))
+    for _ in range(taken):
+        next(made, None)
+    if taken < 3:
+        with pytest.raises(BufferError):
+            buffer.clear()
+        del made
+    buffer.clear()
+
+
+def test_a_cycle_through_the_iterator_is_collected(module: ModuleType) -> None:
+    class Values(list[object]):
+        """A list that a weak reference can refer to."""
+
+    values = Values(["a", "b"])
+    values.append(iterator(module, two_records(), values=values))
+    watched = weakref.ref(values)
+    del values
+    gc.collect()
+    assert watched() is None
+
+
+def test_nothing_is_left_behind(module: ModuleType) -> None:
+    """All that making records refers to is given back, errors included."""
+    chunk = two_records()
+
+    def run() -> None:
+        list(iterator(module, chunk))
+        next(iterator(module, chunk))
+        wrong: tuple[dict[str, object], ...] = ({"keys": ["one"]}, {"columns": (b"",) * 9}, {"type_of": {}})
+        for other in wrong:
+            with pytest.raises((ValueError, IndexError, KeyError)):
+                list(iterator(module, chunk, **other))
+
+    run()
+    shared = (Record, Header, TYPES, text_of, "orders", chunk.columns.buffer, chunk.columns.offsets)
+    gc.collect()
+    before = [sys.getrefcount(each) for each in shared], len(gc.get_objects())
+    for _ in range(100):
+        run()
+    gc.collect()
+    after = [sys.getrefcount(each) for each in shared], len(gc.get_objects())
+    assert all(abs(now - then) < 50 for now, then in zip(after[0], before[0], strict=True))
+    assert after[1] - before[1] < 50
+
+
+# --- how it comes, and how it is left alone ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "is_there"), [("1", False), ("", True)])
+def test_a_variable_of_the_environment_leaves_it_alone(value: str, is_there: bool) -> None:
+    code = "from kwire import speedups; print(speedups.module is not None)"
+    environment = {**os.environ, speedups.VARIABLE: value}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{is_there}\n"
