@@ -1,8 +1,8 @@
-/* The two loops over records that take most of a consumer's time, in C.
+/* The loops over records that take most of a consumer's time, in C.
 
    Contract: what is read here is what `kwire/protocol/record_fields.py` reads, and what is made here is what
-   `kwire/fetching/partition_records.py` makes. They are complete without this module, and `kwire/protocol/speedups.py`
-   decides whether it is used. Bytes that are not sound are refused without a word: Python reads them again, and says
+   `kwire/fetching/partition_records.py` and `arrow.py` beside it make. They are complete without this module, and
+   `kwire/speedups.py` decides whether it is used. Bytes that are not sound are refused without a word: Python reads them again, and says
    what is wrong. No byte outside of a buffer is touched, whatever the buffers hold.
 
    Only the stable part of Python's API is used (setup.py sets Py_LIMITED_API), so one binary serves Python 3.11 and all
@@ -224,6 +224,60 @@ read_headers(PyObject *Py_UNUSED(module), PyObject *arguments)
     return Py_NewRef(Py_None);
 }
 
+/* --- copying ----------------------------------------------------------------------------------------------- */
+
+PyDoc_STRVAR(gather_doc,
+"gather(buffer, starts, lengths, edges, data)\n--\n\n"
+"Copy fields, one behind the other.\n\n"
+"Args:\n"
+"    buffer: The bytes.\n"
+"    starts, lengths: int64, one for each field; a negative length is null, and takes no room.\n"
+"    edges: int32, one more, to be filled: where each field starts in `data`, and where the last one ends.\n"
+"    data: To be filled; as large as all fields.\n\n"
+"Raises:\n"
+"    ValueError: A field lies outside of the buffer, or they have more or less room than they take.");
+
+static int
+copy_fields(const Py_buffer *buffer, const int64_t *starts, const int64_t *lengths, Py_ssize_t count, int32_t *edges,
+            Py_buffer *data)
+{
+    int64_t at = 0;
+    for (Py_ssize_t nth = 0; nth < count; nth++) {
+        int64_t start = starts[nth], length = lengths[nth] < 0 ? 0 : lengths[nth];
+        edges[nth] = (int32_t)at;
+        if (length > data->len - at || (length && (start < 0 || start > buffer->len - length))) {
+            return 0;
+        }
+        memcpy((char *)data->buf + at, (const char *)buffer->buf + (length ? start : 0), length);
+        at += length;
+    }
+    edges[count] = (int32_t)at;
+    return at == data->len;
+}
+
+static PyObject *
+gather(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer, starts, lengths, edges, data;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*w*w*:gather", &buffer, &starts, &lengths, &edges, &data)) {
+        return NULL;
+    }
+    const Py_ssize_t size_bytes = sizeof(int64_t);
+    Py_ssize_t count = starts.len / size_bytes;
+    int have_room = lengths.len / size_bytes == count && edges.len / (Py_ssize_t)sizeof(int32_t) == count + 1
+        && data.len <= INT32_MAX && copy_fields(&buffer, starts.buf, lengths.buf, count, edges.buf, &data);
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts);
+    PyBuffer_Release(&lengths);
+    PyBuffer_Release(&edges);
+    PyBuffer_Release(&data);
+    if (!have_room) {
+        PyErr_SetString(PyExc_ValueError, "fields lie outside of the buffer, or are not as large as their room");
+        return NULL;
+    }
+    return Py_NewRef(Py_None);
+}
+
 /* --- making records ---------------------------------------------------------------------------------------- */
 
 /* What records are made from: these buffers, and behind them what is the same for all. Those of headers are last. */
@@ -280,6 +334,8 @@ records_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(records->header_type);
     Py_VISIT(records->type_of);
     Py_VISIT(records->text_of);
+    Py_VISIT(records->topic);
+    Py_VISIT(records->partition);
     Py_VISIT(records->keys);
     Py_VISIT(records->values);
     for (int column = 0; column < records->held; column++) {
@@ -539,6 +595,7 @@ new_header(RecordIterator *records, SameHeader *same, const char *key, int64_t k
         Py_DECREF(header);
         return NULL;
     }
+    PyObject_GC_UnTrack(header);
     return header;
 }
 
@@ -602,6 +659,9 @@ headers_of(RecordIterator *records)
         Py_DECREF(headers);
         return Py_NewRef(records->last_headers);
     }
+    if (headers != NULL) {
+        PyObject_GC_UnTrack(headers);
+    }
     Py_XDECREF(records->last_headers);
     records->last_headers = Py_XNewRef(headers);
     return headers;
@@ -632,10 +692,16 @@ static PyObject *
 next_record(RecordIterator *records)
 {
     PyObject *record = records->new_record((PyTypeObject *)records->record_type, RECORD_FIELDS);
-    if (record != NULL && !fill_record(records, record)) {
-        Py_CLEAR(record);
+    if (record == NULL || !fill_record(records, record)) {
+        Py_XDECREF(record);
+        return NULL;
     }
-    records->row += record != NULL;
+    if (records->keys == NULL && records->values == NULL) {
+        /* It has bytes, text and numbers alone, which refer to nothing. So the collector need not look at it, again
+           and again, while a program keeps millions of them. */
+        PyObject_GC_UnTrack(record);
+    }
+    records->row++;
     return record;
 }
 
@@ -692,6 +758,7 @@ add_types(PyObject *module)
 static PyMethodDef methods[] = {
     {"read_fields", read_fields, METH_VARARGS, read_fields_doc},
     {"read_headers", read_headers, METH_VARARGS, read_headers_doc},
+    {"gather", gather, METH_VARARGS, gather_doc},
     {NULL, NULL, 0, NULL},
 };
 
@@ -706,7 +773,7 @@ static PyModuleDef_Slot module_slots[] = {
 static struct PyModuleDef module_definition = {
     PyModuleDef_HEAD_INIT,
     .m_name = "kwire._speedups",
-    .m_doc = "The two loops over records that take most of a consumer's time; see `kwire.protocol.speedups`.",
+    .m_doc = "The loops over records that take most of a consumer's time; see `kwire.speedups`.",
     .m_size = 0,
     .m_methods = methods,
     .m_slots = module_slots,

@@ -27,3 +27,10 @@ def _loaded() -> ModuleType | None:
 
 module = _loaded()
 """None: it was not built, or is not wanted."""
+
+
+def standing() -> str:
+    """Whether it is used, and why not."""
+    if module is not None:
+        return "speedups in C: yes"
+    return f"speedups in C: no, {VARIABLE} is set" if os.environ.get(VARIABLE) else "speedups in C: no, not compiled"

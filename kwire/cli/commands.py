@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from kwire import speedups
 from kwire.cli.admin.groups_command import groups_commands
 from kwire.cli.admin.produce_command import produce_records
 from kwire.cli.admin.topics_command import topics_commands
@@ -49,7 +50,7 @@ app.add_typer(wire_commands, name="wire")
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kwire {__version__}")
+        typer.echo(f"kwire {__version__}\n{speedups.standing()}")
         raise typer.Exit
 
 

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import kwire.cli
+from kwire import speedups
 from kwire.cli.show_config import layout, table
 from kwire.config import SETTINGS, SettingDoc, docs
 from kwire.version import __version__
@@ -23,9 +24,21 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return exited.value.code
 
 
-def test_version(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("module", "variable", "standing"),
+    [
+        (object(), "", "yes"),
+        (None, "", "no, not compiled"),
+        (None, "1", "no, KWIRE_WITHOUT_SPEEDUPS is set"),
+    ],
+)
+def test_version_and_whether_there_is_a_module_in_c(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], module: object, variable: str, standing: str
+) -> None:
+    monkeypatch.setattr(speedups, "module", module)
+    monkeypatch.setenv(speedups.VARIABLE, variable)
     assert run(monkeypatch, "--version") == 0
-    assert capfd.readouterr().out == f"kwire {__version__}\n"
+    assert capfd.readouterr().out == f"kwire {__version__}\nspeedups in C: {standing}\n"
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["consume", "-h"], ["config", "--help"]])

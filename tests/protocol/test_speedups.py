@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import weakref
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire import speedups
+from kwire.fetching.arrow import binary_column
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Header, OffsetAndMetadata, Record, TimestampType, TopicPartition
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
@@ -171,6 +173,44 @@ def test_headers_that_have_no_room_are_not_read(module: ModuleType) -> None:
     assert (first.tolist(), spans.tolist()) == ([0, 2], [[2, 6], [1, 1], [4, 8], [1, 1]])
 
 
+# --- copies ------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.one_of(st.none(), st.binary(max_size=70))), st.binary(max_size=3))
+def test_fields_are_copied_one_behind_the_other(fields: list[bytes | None], gap: bytes) -> None:
+    lengths = [-1 if each is None else len(each) for each in fields]
+    places = np.cumsum([0, *(max(0, length) + len(gap) for length in lengths)])
+    buffer = b"".join((each or b"") + gap for each in fields)
+    column = binary_column(buffer, places[:-1], np.array(lengths, dtype=np.int64))
+    column.validate(full=True)
+    assert column.to_pylist() == fields
+
+
+@pytest.mark.parametrize(
+    ("starts", "lengths", "edges", "size"),
+    [
+        ([0], [4], 2, 3),
+        ([0], [4], 2, 5),
+        ([0], [4], 1, 4),
+        ([0], [4], 3, 4),
+        ([0], [2, 2], 2, 4),
+        ([7], [4], 2, 4),
+        ([-1], [4], 2, 4),
+        ([2**62], [4], 2, 4),
+        ([0], [2**62], 2, 4),
+        ([], [], 1, 1),
+        ([], [], 0, 0),
+    ],
+)
+def test_fields_that_have_no_room_or_lie_elsewhere_are_not_copied(
+    module: ModuleType, starts: list[int], lengths: list[int], edges: int, size: int
+) -> None:
+    data = bytearray(size)
+    numbers = (np.array(each, dtype=np.int64) for each in (starts, lengths))
+    with pytest.raises(ValueError, match="or are not as large as their room"):
+        module.gather(b"0123456789", *numbers, np.zeros(edges, dtype=np.int32), data)
+
+
 # --- records as objects ------------------------------------------------------------------------------------------
 
 PARTITION = TopicPartition("orders", 3)
@@ -222,6 +262,16 @@ def test_a_slice_has_the_records_of_its_rows(batches: list[list[bytes]], start: 
         topic_partition=PARTITION, columns=whole.columns.slice(start, stop), next=whole.next
     )
     assert list(part) == list(whole)[start:stop]
+
+
+def test_the_collector_does_not_look_at_records_of_bytes_again_and_again() -> None:
+    """A program that keeps a million of them would wait for it four times as long as for the records. Objects that a
+    deserializer made may refer to anything."""
+    chunk = chunk_of([[record(0, 0, b"k", b"v", [(b"a", b"b")])]])
+    (made,) = chunk
+    assert not any(map(gc.is_tracked, (made, made.headers, made.headers[0])))
+    (made,) = replace(chunk, deserialized_values=[[]])
+    assert gc.is_tracked(made)
 
 
 @pytest.mark.parametrize("kind", [list, tuple])
@@ -445,3 +495,38 @@ def test_a_variable_of_the_environment_leaves_it_alone(value: str, is_there: boo
     environment = {**os.environ, speedups.VARIABLE: value}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert done.stdout == f"{is_there}\n"
+
+
+@pytest.mark.skipif(not HAS_COMPILER, reason="needs a C compiler")
+@pytest.mark.slow
+def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
+    """All of this file again, with a module that is told of each byte it touches outside of what it was given."""
+    compiler = os.environ.get("CC", "cc")
+    libraries = [sanitizer(compiler, name) for name in ("libasan.so", "libubsan.so")]
+    built = tmp_path / "_speedups.abi3.so"
+    flags = ["-O1", "-g", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    if not sysconfig.get_config_var("Py_GIL_DISABLED"):
+        flags.append("-DPy_LIMITED_API=0x030B0000")
+    include = sysconfig.get_paths()["include"]
+    subprocess.run([compiler, *flags, f"-I{include}", str(TOP / "kwire/_speedups.c"), "-o", str(built)], check=True)
+    code = (
+        "import sys; from importlib import util; from importlib.machinery import ExtensionFileLoader\n"
+        f"spec = util.spec_from_loader('kwire._speedups', ExtensionFileLoader('kwire._speedups', {str(built)!r}))\n"
+        "module = sys.modules['kwire._speedups'] = util.module_from_spec(spec); spec.loader.exec_module(module)\n"
+        f"import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not sanitizer', {__file__!r}]))"
+    )
+    # What the interpreter itself never frees is not asked for. Its allocator would hide that freed memory is used.
+    environment = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, cwd=TOP, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def sanitizer(compiler: str, library: str) -> str:
+    command = [compiler, f"-print-file-name={library}"]
+    path = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    if not Path(path).is_absolute():
+        pytest.skip(f"the C compiler has no {library}")
+    return path
