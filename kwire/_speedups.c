@@ -746,13 +746,17 @@ static PyType_Spec records_spec = {
 
 /* --- the module -------------------------------------------------------------------------------------------- */
 
+/* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
+   date may have an older binary. */
+enum { FORM = 1 };
+
 static int
-add_types(PyObject *module)
+fill_module(PyObject *module)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, &records_spec, NULL);
     int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
     Py_XDECREF(type);
-    return result;
+    return result < 0 ? result : PyModule_AddIntConstant(module, "FORM", FORM);
 }
 
 static PyMethodDef methods[] = {
@@ -763,7 +767,7 @@ static PyMethodDef methods[] = {
 };
 
 static PyModuleDef_Slot module_slots[] = {
-    {Py_mod_exec, add_types},
+    {Py_mod_exec, fill_module},
 #ifdef Py_GIL_DISABLED
     {Py_mod_gil, Py_MOD_GIL_NOT_USED},
 #endif

@@ -14,15 +14,18 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 VARIABLE = "KWIRE_WITHOUT_SPEEDUPS"
+FORM = 1
+"""What of the module this version can use; a clone that is brought up to date may have an older one."""
 
 
 def _loaded() -> ModuleType | None:
     if os.environ.get(VARIABLE):
         return None
     try:
-        return import_module("kwire._speedups")
+        found = import_module("kwire._speedups")
     except ImportError:
         return None
+    return found if getattr(found, "FORM", None) == FORM else None
 
 
 module = _loaded()
@@ -33,4 +36,5 @@ def standing() -> str:
     """Whether it is used, and why not."""
     if module is not None:
         return "speedups in C: yes"
-    return f"speedups in C: no, {VARIABLE} is set" if os.environ.get(VARIABLE) else "speedups in C: no, not compiled"
+    why = f"{VARIABLE} is set" if os.environ.get(VARIABLE) else "not compiled for this version"
+    return f"speedups in C: no, {why}"

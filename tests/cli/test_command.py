@@ -28,7 +28,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     ("module", "variable", "standing"),
     [
         (object(), "", "yes"),
-        (None, "", "no, not compiled"),
+        (None, "", "no, not compiled for this version"),
         (None, "1", "no, KWIRE_WITHOUT_SPEEDUPS is set"),
     ],
 )

@@ -497,6 +497,14 @@ def test_a_variable_of_the_environment_leaves_it_alone(value: str, is_there: boo
     assert done.stdout == f"{is_there}\n"
 
 
+def test_a_binary_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch, module: ModuleType) -> None:
+    """Of a clone that was brought up to date: it may take or answer something else."""
+    monkeypatch.delenv(speedups.VARIABLE, raising=False)
+    assert speedups._loaded() is module
+    monkeypatch.setattr(speedups, "FORM", speedups.FORM + 1)
+    assert speedups._loaded() is None
+
+
 @pytest.mark.skipif(not HAS_COMPILER, reason="needs a C compiler")
 @pytest.mark.slow
 def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
