@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 
 TOP = Path(__file__).parents[2]
 TYPES = {member.value: member for member in TimestampType}
-HAS_COMPILER = any(shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
+INCLUDE = sysconfig.get_paths()["include"]
+CAN_COMPILE = bool(shutil.which(os.environ.get("CC", "cc"))) and Path(INCLUDE, "Python.h").exists()
 
 Pair = tuple[bytes, bytes | None]
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -47,9 +48,9 @@ Array: TypeAlias = np.ndarray[Any, Any]
 def module() -> ModuleType:
     """What is tested. Where it could be compiled, it must be there."""
     if speedups.module is None:
-        if HAS_COMPILER and not os.environ.get(speedups.VARIABLE):
+        if CAN_COMPILE and not os.environ.get(speedups.VARIABLE):
             pytest.fail("kwire._speedups was not built, and there is a C compiler: remove .venv and run scripts/setup")
-        pytest.skip(f"there is no C compiler, or {speedups.VARIABLE} is set")
+        pytest.skip(f"there is no C compiler with Python's headers, or {speedups.VARIABLE} is set")
     return speedups.module
 
 
@@ -505,7 +506,7 @@ def test_a_binary_of_another_version_is_not_used(monkeypatch: pytest.MonkeyPatch
     assert speedups._loaded() is None
 
 
-@pytest.mark.skipif(not HAS_COMPILER, reason="needs a C compiler")
+@pytest.mark.skipif(not CAN_COMPILE, reason="needs a C compiler, and Python's headers")
 @pytest.mark.slow
 def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
     """All of this file again, with a module that is told of each byte it touches outside of what it was given."""
@@ -515,8 +516,7 @@ def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
     flags = ["-O1", "-g", "-shared", "-fPIC", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
     if not sysconfig.get_config_var("Py_GIL_DISABLED"):
         flags.append("-DPy_LIMITED_API=0x030B0000")
-    include = sysconfig.get_paths()["include"]
-    subprocess.run([compiler, *flags, f"-I{include}", str(TOP / "kwire/_speedups.c"), "-o", str(built)], check=True)
+    subprocess.run([compiler, *flags, f"-I{INCLUDE}", str(TOP / "kwire/_speedups.c"), "-o", str(built)], check=True)
     code = (
         "import sys; from importlib import util; from importlib.machinery import ExtensionFileLoader\n"
         f"spec = util.spec_from_loader('kwire._speedups', ExtensionFileLoader('kwire._speedups', {str(built)!r}))\n"
