@@ -21,6 +21,17 @@
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
+/* What a function answers that fills buffers: None, or this error. */
+static PyObject *
+none_or_error(int is_done, const char *problem)
+{
+    if (!is_done) {
+        PyErr_SetString(PyExc_ValueError, problem);
+        return NULL;
+    }
+    return Py_NewRef(Py_None);
+}
+
 /* --- reading ----------------------------------------------------------------------------------------------- */
 
 enum { VARINT_BYTES = 5, VARLONG_BYTES = 10 };
@@ -217,11 +228,7 @@ read_headers(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyBuffer_Release(&places);
     PyBuffer_Release(&first);
     PyBuffer_Release(&spans);
-    if (!are_sound) {
-        PyErr_SetString(PyExc_ValueError, "the headers are not those that were found");
-        return NULL;
-    }
-    return Py_NewRef(Py_None);
+    return none_or_error(are_sound, "the headers are not those that were found");
 }
 
 /* --- copying ----------------------------------------------------------------------------------------------- */
@@ -271,11 +278,7 @@ gather(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyBuffer_Release(&lengths);
     PyBuffer_Release(&edges);
     PyBuffer_Release(&data);
-    if (!have_room) {
-        PyErr_SetString(PyExc_ValueError, "fields lie outside of the buffer, or are not as large as their room");
-        return NULL;
-    }
-    return Py_NewRef(Py_None);
+    return none_or_error(have_room, "fields lie outside of the buffer, or are not as large as their room");
 }
 
 /* --- making records ---------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
-"""The module in C, `kwire/_speedups.c`, where it was built: it reads records, and makes them, in less time.
+"""Finds the optional extension module, `kwire/_speedups.c`, which reads and makes records in less time.
 
-kwire is complete without it, and does the same with it. `pip install` builds it where there is a C compiler. With
-`KWIRE_WITHOUT_SPEEDUPS=1` in the environment it is left alone, and so it is when kwire is built.
+kwire answers the same without it. `pip install` compiles it where there is a C compiler. The environment variable
+`KWIRE_WITHOUT_SPEEDUPS=1` turns it off: then `pip install` does not compile it, and kwire does not import it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "KWIRE_WITHOUT_SPEEDUPS"
 FORM = 1
-"""What of the module this version can use; a clone that is brought up to date may have an older one."""
+"""The version of the module that this code can use: a clone may hold one that was compiled before an update."""
 
 
 def _loaded() -> ModuleType | None:

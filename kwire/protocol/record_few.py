@@ -16,7 +16,7 @@ import numpy as np
 
 from kwire.model import Header
 from kwire.protocol.record_columns import RecordColumns, Row
-from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, read_all_headers
+from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, columns_of_spans, read_all_headers
 from kwire.protocol.text import text_of
 
 if TYPE_CHECKING:
@@ -111,15 +111,8 @@ _KINDS = {"timestamp_types": np.int8, "leader_epochs": np.int32}
 def _header_columns(spans: Sequence[Sequence[HeaderSpan]]) -> HeaderColumns | None:
     if not any(spans):
         return None
-    columns = np.array([span for of_record in spans for span in of_record], dtype=np.int64).T
-    key_starts, key_lengths, value_starts, value_lengths = columns
-    return HeaderColumns(
-        first=np.array(list(accumulate(map(len, spans), initial=0)), dtype=np.int64),
-        key_starts=key_starts,
-        key_lengths=key_lengths,
-        value_starts=value_starts,
-        value_lengths=value_lengths,
-    )
+    first = np.array(list(accumulate(map(len, spans), initial=0)), dtype=np.int64)
+    return columns_of_spans(first, np.array([span for of_record in spans for span in of_record], dtype=np.int64).T)
 
 
 def _copied(buffer: Buffer, start: int, length: int) -> bytes | None:

@@ -14,7 +14,7 @@ import numpy as np
 from kwire import speedups
 from kwire.protocol import record_headers
 from kwire.protocol.record_boundaries import are_impossible
-from kwire.protocol.record_headers import HeaderColumns, read_headers
+from kwire.protocol.record_headers import HeaderColumns, columns_of_spans, read_headers
 from kwire.protocol.record_varints import VARLONG_BYTES, Ints, Octets, read_varints, require
 
 if TYPE_CHECKING:
@@ -77,14 +77,7 @@ def _read_headers_in_c(module: ModuleType, buffer: Buffer, places: Ints, count: 
     """Those of all records, which were found to be sound."""
     first, spans = np.empty(len(places) + 1, dtype=np.int64), np.empty((4, count), dtype=np.int64)
     module.read_headers(buffer, places, first, spans)
-    key_starts, key_lengths, value_starts, value_lengths = spans
-    return HeaderColumns(
-        first=first,
-        key_starts=key_starts,
-        key_lengths=key_lengths,
-        value_starts=value_starts,
-        value_lengths=value_lengths,
-    )
+    return columns_of_spans(first, spans)
 
 
 def _behind(starts: Ints, lengths: Ints, ends: Ints, problem: str) -> Ints:

@@ -58,6 +58,18 @@ class HeaderColumns:
         )
 
 
+def columns_of_spans(first: Ints, spans: Ints) -> HeaderColumns:
+    """From an array of four rows: key starts, key lengths, value starts, value lengths."""
+    key_starts, key_lengths, value_starts, value_lengths = spans
+    return HeaderColumns(
+        first=first,
+        key_starts=key_starts,
+        key_lengths=key_lengths,
+        value_starts=value_starts,
+        value_lengths=value_lengths,
+    )
+
+
 def no_headers(rows: int) -> HeaderColumns:
     """So many records without any."""
     nothing = np.empty(0, dtype=np.int64)
@@ -164,14 +176,7 @@ class _Walk:
         self._spans = np.empty((4, int(first[-1])), dtype=np.int64)
 
     def columns(self) -> HeaderColumns:
-        key_starts, key_lengths, value_starts, value_lengths = self._spans
-        return HeaderColumns(
-            first=self._first,
-            key_starts=key_starts,
-            key_lengths=key_lengths,
-            value_starts=value_starts,
-            value_lengths=value_lengths,
-        )
+        return columns_of_spans(self._first, self._spans)
 
     def run(self, places: Ints, counts: Ints) -> None:
         """Walk all headers; `places` moves along and must arrive at the records' ends."""

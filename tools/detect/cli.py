@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from kwire.speedups import VARIABLE
 from tools.detect.bug import Bug
 from tools.detect.bugs import BUGS as CLIENT_BUGS
 from tools.detect.catch_up_bugs import CATCH_UP_BUGS
@@ -109,7 +110,7 @@ def _run(folder: Path, seeds: Sequence[int], limit_seconds: float, *, worlds: st
     """What the worker printed, out and err, and whether a world took too long."""
     command = [sys.executable, str(WORKER), worlds, str(limit_seconds), *map(str, seeds)]
     # Bugs are planted in Python: it reads the records, though there may be a module in C for that.
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0", "KWIRE_WITHOUT_SPEEDUPS": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONHASHSEED": "0", VARIABLE: "1"}
     process = subprocess.Popen(
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
