@@ -231,6 +231,152 @@ read_headers(PyObject *Py_UNUSED(module), PyObject *arguments)
     return none_or_error(are_sound, "the headers are not those that were found");
 }
 
+/* --- finding batches --------------------------------------------------------------------------------------- */
+
+/* A batch of magic 2 begins with an int64 offset and the int32 length of what follows; `kwire/protocol/record_batch.py`
+   has the rest. */
+enum { LENGTH_AT = 8, LOG_OVERHEAD_BYTES = 12, MAGIC_AT = 16, CRC_AT = 17, CRC_COVERS_FROM = 21, HEADER_BYTES = 61 };
+
+/* Of so large a batch the checksum is computed here: measured, it takes less time than to call who is faster. */
+enum { FEW_BYTES = 512 };
+
+static inline uint32_t
+read_uint32(const uint8_t *data)
+{
+    return (uint32_t)data[0] << 24 | (uint32_t)data[1] << 16 | (uint32_t)data[2] << 8 | data[3];
+}
+
+/* Where the batch ends that begins there; -1: it is not whole, or something else. */
+static inline Py_ssize_t
+end_of_batch(const Py_buffer *data, Py_ssize_t at)
+{
+    const uint8_t *header = (const uint8_t *)data->buf + at;
+    if (data->len - at < HEADER_BYTES || header[MAGIC_AT] != 2) {
+        return -1;
+    }
+    int64_t size_bytes = (int64_t)(int32_t)read_uint32(header + LENGTH_AT) + LOG_OVERHEAD_BYTES;
+    return size_bytes < HEADER_BYTES || size_bytes > data->len - at ? -1 : at + (Py_ssize_t)size_bytes;
+}
+
+/* CRC-32C, eight bytes at a step: row n tells what a byte does to a checksum from n bytes in front of its end. */
+static uint32_t crc_of_byte[8][256];
+
+static void
+fill_crc_of_byte(void)
+{
+    for (uint32_t byte = 0; byte < 256; byte++) {
+        uint32_t crc = byte;
+        for (int bit = 0; bit < 8; bit++) {
+            crc = crc >> 1 ^ (crc & 1 ? 0x82F63B78 : 0);
+        }
+        crc_of_byte[0][byte] = crc;
+    }
+    for (int row = 1; row < 8; row++) {
+        for (int byte = 0; byte < 256; byte++) {
+            uint32_t crc = crc_of_byte[row - 1][byte];
+            crc_of_byte[row][byte] = crc >> 8 ^ crc_of_byte[0][crc & 0xFF];
+        }
+    }
+}
+
+static uint32_t
+crc32c(const uint8_t *data, Py_ssize_t size_bytes)
+{
+    uint32_t crc = UINT32_MAX;
+    for (; size_bytes >= 8; data += 8, size_bytes -= 8) {
+        crc = crc_of_byte[7][data[0] ^ (crc & 0xFF)] ^ crc_of_byte[6][data[1] ^ (crc >> 8 & 0xFF)]
+            ^ crc_of_byte[5][data[2] ^ (crc >> 16 & 0xFF)] ^ crc_of_byte[4][data[3] ^ crc >> 24]
+            ^ crc_of_byte[3][data[4]] ^ crc_of_byte[2][data[5]] ^ crc_of_byte[1][data[6]] ^ crc_of_byte[0][data[7]];
+    }
+    for (; size_bytes > 0; data++, size_bytes--) {
+        crc = crc >> 8 ^ crc_of_byte[0][(crc ^ *data) & 0xFF];
+    }
+    return ~crc;
+}
+
+/* Whether its bytes are those that were written: 1 or 0; -1 is an error of who computes the checksum. */
+static int
+has_right_checksum(const Py_buffer *data, PyObject *view, PyObject *checksum, Py_ssize_t at, Py_ssize_t end)
+{
+    const uint8_t *batch = (const uint8_t *)data->buf + at;
+    uint32_t written = read_uint32(batch + CRC_AT);
+    if (end - at <= FEW_BYTES) {
+        return crc32c(batch + CRC_COVERS_FROM, end - at - CRC_COVERS_FROM) == written;
+    }
+    PyObject *covered = PySequence_GetSlice(view, at + CRC_COVERS_FROM, end);
+    PyObject *found = covered == NULL ? NULL : PyObject_CallFunctionObjArgs(checksum, covered, NULL);
+    Py_XDECREF(covered);
+    unsigned long crc = found == NULL ? 0 : PyLong_AsUnsignedLong(found);
+    Py_XDECREF(found);
+    return PyErr_Occurred() ? -1 : crc == written;
+}
+
+/* Fills in where they begin; answers how many they are, or -1. */
+static Py_ssize_t
+fill_positions(const Py_buffer *data, PyObject *view, PyObject *checksum, int64_t *positions, Py_ssize_t room)
+{
+    Py_ssize_t at = 0, end;
+    for (Py_ssize_t nth = 0; nth < room; nth++, at = end) {
+        end = end_of_batch(data, at);
+        int is_sound = end < 0 ? 0 : checksum == Py_None ? 1 : has_right_checksum(data, view, checksum, at, end);
+        if (is_sound <= 0) {
+            return is_sound < 0 ? -1 : nth;
+        }
+        positions[nth] = at;
+    }
+    return room;
+}
+
+PyDoc_STRVAR(find_batches_doc,
+"find_batches(data, checksum)\n--\n\n"
+"Find the whole, sound batches of magic 2 that a record set begins with.\n\n"
+"Args:\n"
+"    data: The record set.\n"
+"    checksum: Takes bytes, answers their CRC-32C; None: checksums are not looked at.\n\n"
+"Returns:\n"
+"    Where each of them begins, as the bytes of int64.");
+
+static PyObject *
+positions_of(const Py_buffer *data, PyObject *view, PyObject *checksum)
+{
+    Py_ssize_t room = 0;
+    for (Py_ssize_t end = end_of_batch(data, 0); end >= 0; end = end_of_batch(data, end)) {
+        room++;
+    }
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, room * (Py_ssize_t)sizeof(int64_t));
+    if (bytes == NULL) {
+        return NULL;
+    }
+    int64_t *positions = (int64_t *)PyBytes_AsString(bytes);
+    Py_ssize_t found = fill_positions(data, view, checksum, positions, room);
+    PyObject *result = NULL;
+    if (found >= 0) {
+        result = found == room ? Py_NewRef(bytes)
+                               : PyBytes_FromStringAndSize((char *)positions, found * (Py_ssize_t)sizeof(int64_t));
+    }
+    Py_DECREF(bytes);
+    return result;
+}
+
+static PyObject *
+find_batches(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    PyObject *object, *checksum;
+    if (!PyArg_ParseTuple(arguments, "OO:find_batches", &object, &checksum)) {
+        return NULL;
+    }
+    PyObject *view = PyMemoryView_FromObject(object);
+    Py_buffer data;
+    if (view == NULL || PyObject_GetBuffer(view, &data, PyBUF_SIMPLE) < 0) {
+        Py_XDECREF(view);
+        return NULL;
+    }
+    PyObject *positions = positions_of(&data, view, checksum);
+    PyBuffer_Release(&data);
+    Py_DECREF(view);
+    return positions;
+}
+
 /* --- copying ----------------------------------------------------------------------------------------------- */
 
 PyDoc_STRVAR(gather_doc,
@@ -751,11 +897,12 @@ static PyType_Spec records_spec = {
 
 /* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
    date may have an older binary. */
-enum { FORM = 1 };
+enum { FORM = 2 };
 
 static int
 fill_module(PyObject *module)
 {
+    fill_crc_of_byte();
     PyObject *type = PyType_FromModuleAndSpec(module, &records_spec, NULL);
     int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
     Py_XDECREF(type);
@@ -765,6 +912,7 @@ fill_module(PyObject *module)
 static PyMethodDef methods[] = {
     {"read_fields", read_fields, METH_VARARGS, read_fields_doc},
     {"read_headers", read_headers, METH_VARARGS, read_headers_doc},
+    {"find_batches", find_batches, METH_VARARGS, find_batches_doc},
     {"gather", gather, METH_VARARGS, gather_doc},
     {NULL, NULL, 0, NULL},
 };

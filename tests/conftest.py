@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 from kwire import speedups
+from kwire.protocol import record_batch_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,15 @@ def in_c_and_in_python(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "in Python":
             patch.setattr(speedups, "module", None)
+        yield
+
+
+@pytest.fixture(scope="module", params=["few batches", "many batches"])
+def few_and_many_batches(request: pytest.FixtureRequest) -> Iterator[None]:
+    """For tests of fetches: once with headers read one by one, and once as columns, though they are few."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "many batches":
+            patch.setattr(record_batch_columns, "MANY_BATCHES", 1)
         yield
 
 

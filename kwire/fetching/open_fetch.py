@@ -9,14 +9,14 @@ strike between any two lines, never leaves it half changed.
 
 from __future__ import annotations
 
-from itertools import dropwhile
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.transactions import visible_batches
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
-from kwire.protocol.record_batch import LEAST_LENGTH_BYTES, Batch, iter_batches, next_sound_offset
+from kwire.protocol.record_batch import Batch, next_sound_offset
+from kwire.protocol.record_batch_columns import column, payload_bytes, read_batches
 from kwire.protocol.record_columns import RecordColumns, empty_columns
 from kwire.protocol.records import decode_available
 
@@ -67,34 +67,27 @@ class OpenFetch:
         # Numbers until somebody asks: of large records a fetch has many batches, and only the last one's count.
         self._end_offset = fetch.fetch_offset
         self._end_epoch = NO_LEADER_EPOCH if fetch.fetch_epoch is None else fetch.fetch_epoch
-        sound, damage = self._sound_batches()
-        batches: list[Batch] = []
-        try:
-            # One by one: what lies in front of a damaged marker is good.
-            for batch in visible_batches(sound, fetch.aborted, read_committed=read_committed):
-                batches.append(batch)  # noqa: PERF402  what was appended stays, though the next one raises
-        except CorruptRecordError as error:
-            damage = error
+        sound, behind_sound = self._sound_batches()
+        batches, in_marker = visible_batches(sound, fetch.aborted, read_committed=read_committed)
         position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
-        self.progress = CollectProgress(position, batches, damage)
+        self.progress = CollectProgress(position, batches, in_marker or behind_sound)
 
     def _sound_batches(self) -> tuple[Sequence[Batch], CorruptRecordError | None]:
         """All whole, sound batches that reach beyond the fetch offset, and the damage behind them, if any."""
-        stop, damage, found = self.fetch.stop_offset, None, []
-        is_stopped = False
-        try:
-            for batch in iter_batches(self.fetch.records, check_crcs=self._check_crcs):
-                # An old compressed message shows its last offset for its first, until it is inflated.
-                if stop is not None and batch.base_offset >= stop and batch.record_count >= 0:
-                    is_stopped = True  # somebody else reads what lies behind
-                    break
-                found.append(batch)
-        except CorruptRecordError as error:
-            damage = error
+        batches, damage = read_batches(self.fetch.records, check_crcs=self._check_crcs)
+        stop = self.fetch.stop_offset
+        behind = len(batches) if stop is None else _first_from(batches, stop)
+        is_stopped = behind < len(batches)
+        if is_stopped:
+            batches, damage = batches[:behind], None  # somebody else reads what lies behind
         # The first of a fetch may begin before it.
-        batches = list(dropwhile(lambda batch: batch.next_offset <= self.fetch.fetch_offset, found))
+        start = 0
+        while start < len(batches) and batches[start].next_offset <= self.fetch.fetch_offset:
+            start += 1
+        batches = batches[start:] if start else batches
         if batches:
-            self._end_offset, self._end_epoch = batches[-1].next_offset, batches[-1].partition_leader_epoch
+            last = batches[-1]
+            self._end_offset, self._end_epoch = last.next_offset, last.partition_leader_epoch
         if stop is not None and (is_stopped or self._end_offset > stop):
             self._end_offset = stop
         return batches, damage
@@ -196,13 +189,8 @@ def _size_bytes(batches: Sequence[Batch], decoded: Decoded) -> int:
     buffer = decoded.columns.buffer
     taken = batches[: decoded.taken]
     is_plain = buffer is taken[0].data
-    size_bytes = _payload_bytes(taken) if is_plain else len(buffer)
-    return size_bytes if decoded.rest is None else size_bytes - _payload_bytes([decoded.rest])
-
-
-def _payload_bytes(batches: Sequence[Batch]) -> int:
-    """The sum of what the properties of batches say, which of tiny ones take longer than all else that is done here."""
-    return sum([each.length_bytes for each in batches]) - len(batches) * LEAST_LENGTH_BYTES
+    size_bytes = payload_bytes(taken) if is_plain else len(buffer)
+    return size_bytes if decoded.rest is None else size_bytes - payload_bytes([decoded.rest])
 
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:
@@ -211,3 +199,10 @@ def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:
     if not len(offsets) or offsets[-1] < stop:
         return columns
     return columns.slice(0, int(offsets.searchsorted(stop)))
+
+
+def _first_from(batches: Sequence[Batch], stop: int) -> int:
+    """Which is the first batch that begins there or behind; as many as there are if none does."""
+    # An old compressed message shows its last offset for its first, until it is inflated.
+    are_behind = (column(batches, "base_offset") >= stop) & (column(batches, "record_count") >= 0)
+    return int(are_behind.argmax()) if are_behind.any() else len(batches)

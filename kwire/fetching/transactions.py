@@ -10,39 +10,47 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from kwire.protocol.record_batch import CONTROL_BIT
+from kwire.errors import CorruptRecordError
+from kwire.protocol.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT
+from kwire.protocol.record_batch_columns import choose, column, without_control_batches
 from kwire.protocol.records import ControlType, read_control
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Sequence
 
     from kwire.protocol.record_batch import Batch
 
 
 def visible_batches(
-    batches: Iterable[Batch], aborted: Collection[tuple[int, int]], *, read_committed: bool
-) -> Iterable[Batch]:
-    """The batches to decode, in order.
-
-    Raises:
-        CorruptRecordError: A marker is damaged. What lies in front of it has been yielded by then.
-    """
+    batches: Sequence[Batch], aborted: Collection[tuple[int, int]], *, read_committed: bool
+) -> tuple[Sequence[Batch], CorruptRecordError | None]:
+    """The batches to decode, in order, and the damage of the marker behind them, if there is a damaged one."""
     if not (read_committed and aborted):
-        return [batch for batch in batches if not batch.attributes & CONTROL_BIT]
+        return without_control_batches(batches), None
     return _committed(batches, aborted)
 
 
-def _committed(batches: Iterable[Batch], aborted: Iterable[tuple[int, int]]) -> Iterator[Batch]:
+def _committed(
+    batches: Sequence[Batch], aborted: Iterable[tuple[int, int]]
+) -> tuple[Sequence[Batch], CorruptRecordError | None]:
     starting = deque(sorted(aborted, key=lambda transaction: transaction[1]))
     aborting: set[int] = set()
-    for batch in batches:
-        while starting and starting[0][1] <= batch.last_offset:
+    visible: list[int] = []
+    fields = ("attributes", "producer_id", "base_offset", "last_offset_delta")
+    headers = zip(*(column(batches, field).tolist() for field in fields), strict=True)
+    for index, (attributes, producer_id, base_offset, last_offset_delta) in enumerate(headers):
+        while starting and starting[0][1] <= base_offset + last_offset_delta:
             aborting.add(starting.popleft()[0])
-        if batch.is_control:
-            if _is_abort(batch):
-                aborting.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in aborting):
-            yield batch
+        if attributes & CONTROL_BIT:
+            try:
+                is_end = _is_abort(batches[index])
+            except CorruptRecordError as damage:
+                return choose(batches, visible), damage
+            if is_end:
+                aborting.discard(producer_id)
+        elif not (attributes & TRANSACTIONAL_BIT and producer_id in aborting):
+            visible.append(index)
+    return choose(batches, visible), None
 
 
 def _is_abort(batch: Batch) -> bool:

@@ -55,8 +55,10 @@ class InflationBuffer:
 
         An array, and no memoryview: where the interpreter has no lock, cramjam does not write into one.
         """
-        self._make_room(bound_bytes)
-        return self._memory[self._used_bytes : self._used_bytes + bound_bytes]
+        behind = self._used_bytes + bound_bytes
+        if behind > len(self._memory):
+            self._grow(behind)
+        return self._memory[self._used_bytes : behind]
 
     def took(self, size_bytes: int) -> None:
         """So much has been written into the room that was asked for last."""
@@ -76,10 +78,7 @@ class InflationBuffer:
         weakref.finalize(used, _keep, memory).atexit = False
         return used.data.toreadonly()
 
-    def _make_room(self, bound_bytes: int) -> None:
-        needed_bytes = self._used_bytes + bound_bytes
-        if needed_bytes <= len(self._memory):
-            return
+    def _grow(self, needed_bytes: int) -> None:
         # Doubling, so that what is copied along stays below what is inflated. Not a bytearray: it would be cleared.
         larger = np.empty(max(needed_bytes, 2 * self._used_bytes), dtype=np.uint8)
         larger[: self._used_bytes] = self._memory[: self._used_bytes]

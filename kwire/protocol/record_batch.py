@@ -12,11 +12,12 @@ import zlib
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from kwire import speedups
 from kwire.errors import CorruptRecordError
 from kwire.model import TimestampType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -36,14 +37,14 @@ _HEADER = struct.Struct(">qiibIhiqqqhii")
 _MESSAGE = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
-_LENGTH_AND_MAGIC = struct.Struct(">i4xb")
+_LENGTH_MAGIC_AND_CRC = struct.Struct(">i4xbI")
 _LENGTH_AT = 8
 LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
 """Of magic 2: all of the header that the length counts."""
 
 CODEC_MASK = 0x07
 LOG_APPEND_TIME_BIT = 0x08
-_TRANSACTIONAL_BIT = 0x10
+TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40  # KIP-534: the base timestamp is a delete horizon
 
@@ -112,7 +113,7 @@ class Batch(NamedTuple):
 
     @property
     def is_transactional(self) -> bool:
-        return self.attributes & _TRANSACTIONAL_BIT != 0
+        return self.attributes & TRANSACTIONAL_BIT != 0
 
     @property
     def is_control(self) -> bool:
@@ -165,26 +166,48 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> It
         position = message.end
 
 
+def find_batches(data: Buffer, *, check_crcs: bool = True) -> Sequence[int]:
+    """Where those batches of magic 2 begin that a record set begins with, as long as they are whole and sound.
+
+    Behind the last of them stands something of another kind, cut off, or damaged; `iter_batches` says which.
+    """
+    checksum = _crc32c() if check_crcs else None
+    if speedups.module is not None:
+        return memoryview(speedups.module.find_batches(data, checksum)).cast("q")
+    read, view, size_bytes = _LENGTH_MAGIC_AND_CRC.unpack_from, memoryview(data), len(data)
+    positions, position = [], 0
+    while position + HEADER_BYTES <= size_bytes:
+        length_bytes, magic, crc = read(data, position + _LENGTH_AT)
+        end = position + LOG_OVERHEAD_BYTES + length_bytes
+        if magic != 2 or length_bytes < LEAST_LENGTH_BYTES or end > size_bytes:
+            break
+        if checksum is not None and checksum(view[position + _CRC_COVERS_FROM : end]) != crc:
+            break
+        positions.append(position)
+        position = end
+    return positions
+
+
 def last_batch(data: Buffer) -> Batch | None:
     """The last whole batch of a record set, without a look at checksums. None: none is whole.
 
     Raises:
         CorruptRecordError: As `iter_batches`.
     """
-    read = _LENGTH_AND_MAGIC.unpack_from
-    size_bytes = len(data)
-    start = position = 0
-    while position + HEADER_BYTES <= size_bytes:
-        length_bytes, magic = read(data, position + _LENGTH_AT)
-        end = position + LOG_OVERHEAD_BYTES + length_bytes
-        if magic != 2 or length_bytes < LEAST_LENGTH_BYTES or end > size_bytes:
-            break
-        start, position = position, end
-    # From the last of those on, all is looked at: what is behind them may be whole, cut off, or damaged.
+    found = find_batches(data, check_crcs=False)
     batch = None
-    for batch in iter_batches(data, check_crcs=False, start=start):  # noqa: B007  the last one counts
+    # From the last of those on, all is looked at: what is behind them may be whole, cut off, or damaged.
+    for batch in iter_batches(data, check_crcs=False, start=found[-1] if found else 0):  # noqa: B007  the last counts
         pass
     return batch
+
+
+def size_of_first(data: Buffer) -> int:
+    """What the first batch takes, whatever it is; 0 if that cannot be seen."""
+    if len(data) < LOG_OVERHEAD_BYTES:
+        return 0
+    (length_bytes,) = _LENGTH.unpack_from(data, _LENGTH_AT)
+    return LOG_OVERHEAD_BYTES + int(length_bytes)
 
 
 def next_sound_offset(data: Buffer, position: int) -> int | None:

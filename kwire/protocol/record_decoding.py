@@ -14,7 +14,8 @@ import numpy as np
 from kwire.errors import CorruptRecordError
 from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, decompress, decompress_into
 from kwire.protocol.compression_buffer import InflationBuffer
-from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LOG_APPEND_TIME_BIT, LOG_OVERHEAD_BYTES, Batch, Buffer
+from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LEAST_LENGTH_BYTES, LOG_APPEND_TIME_BIT, Batch, Buffer
+from kwire.protocol.record_batch_columns import BatchColumns, are_of_one_buffer, column
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
@@ -127,8 +128,7 @@ def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
 
 def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[RecordColumns, int, Batch | None]:
     """The batches of magic 2 from `start` on; answers the index behind the last as well, and what is left of that."""
-    behind = next((index for index in range(start, len(batches)) if batches[index].magic != 2), len(batches))
-    run = batches[start:behind]
+    run = _of_magic_2(batches[start:])
     try:
         payloads = _payloads(run, limits)
         run, payloads, rest = _portion(run, payloads, limits)
@@ -137,11 +137,18 @@ def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[
     except DamagedBatchError as error:
         raise DamagedBatchError(start + error.index, error.problem) from error
     except DamagedRecordError as error:
-        counts = [batch.record_count for batch in run]
-        index = int(np.searchsorted(np.cumsum(counts), error.row, side="right"))
-        nth = error.row - sum(counts[:index])
+        behind = np.cumsum(column(run, "record_count"))
+        index = int(np.searchsorted(behind, error.row, side="right"))
+        nth = error.row - int(behind[index - 1] if index else 0)
         raise DamagedBatchError(start + index, f"record {nth} of the batch: {error.problem}") from error
     return columns, start + len(run), rest
+
+
+def _of_magic_2(batches: Sequence[Batch]) -> Sequence[Batch]:
+    """Up to the first of another format."""
+    if isinstance(batches, BatchColumns):
+        return batches
+    return batches[: next((index for index, batch in enumerate(batches) if batch.magic != 2), len(batches))]
 
 
 def _portion(
@@ -152,20 +159,20 @@ def _portion(
     run = run[: len(starts)]
     if limits.budget_bytes is None or fits(buffer):
         return run, payloads, None
-    count = fitting(run, [end - start for start, end in zip(starts, ends, strict=True)])
+    count = fitting(column(run, "record_count"), ends - starts)
     if count:
         return run[:count], _Payloads(buffer, starts[:count], ends[:count]), None
-    taken, place = split(run[0], buffer, starts[0], ends[0])
+    start, end = int(starts[0]), int(ends[0])
+    taken, place = split(run[0], buffer, start, end)
     if taken == run[0].record_count:
         return run[:1], _Payloads(buffer, starts[:1], ends[:1]), None
     front = run[0]._replace(record_count=taken)
-    return [front], _Payloads(buffer, starts[:1], [place]), rest_of(run[0], buffer, taken, place, ends[0])
+    return [front], _Payloads(buffer, starts[:1], _column([place])), rest_of(run[0], buffer, taken, place, end)
 
 
 def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
     """The long way, which pays where there is much, and knows everything."""
-    buffer, counts = payloads.buffer, _column([batch.record_count for batch in batches])
-    starts, ends = _column(payloads.starts), _column(payloads.ends)
+    (buffer, starts, ends), counts = payloads, column(batches, "record_count")
     fields = read_records_in_c(buffer, starts, ends, counts)
     if fields is None:
         data = np.frombuffer(buffer, dtype=np.uint8)
@@ -177,19 +184,16 @@ def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:
     """The short way, if it is the right one here."""
     if not _are_few(batches):
         return None
-    return few_columns(payloads.buffer, zip(batches, payloads.starts, payloads.ends, strict=True))
+    return few_columns(payloads.buffer, zip(batches, payloads.starts.tolist(), payloads.ends.tolist(), strict=True))
 
 
 def _are_few(batches: Sequence[Batch]) -> bool:
-    count = 0
-    for batch in batches:
-        count += batch.record_count
-    return 0 < count <= MOST_RECORDS
+    return len(batches) <= MOST_RECORDS and 0 < sum([batch.record_count for batch in batches]) <= MOST_RECORDS
 
 
 def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:
     """What is a short way for a consumer that keeps up is the whole way for it: a batch or two, not compressed."""
-    if len(batches) > MOST_RECORDS or not _are_few(batches):
+    if not _are_few(batches):
         return None
     data = batches[0].data
     if not fits(data) or not all(each.is_plain and each.data is data for each in batches):
@@ -201,8 +205,8 @@ class _Payloads(NamedTuple):
     """One buffer with the payloads of some batches, and where each starts and ends."""
 
     buffer: Buffer
-    starts: Sequence[int]
-    ends: Sequence[int]
+    starts: Ints
+    ends: Ints
 
 
 def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
@@ -210,30 +214,27 @@ def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
 
     An empty batch (compaction leaves them, to keep the producer's sequence) has no payload, whatever lies there.
     """
-    data = batches[0].data
-    if not any(batch.attributes & CODEC_MASK or batch.data is not data for batch in batches):
-        # Sums, and not the properties that have them: of tiny batches these take a third of all.
-        starts = [batch.position + HEADER_BYTES for batch in batches]
-        ends = [
-            batch.position + (LOG_OVERHEAD_BYTES + batch.length_bytes if batch.record_count else HEADER_BYTES)
-            for batch in batches
-        ]
-        return _Payloads(data, starts, ends)
+    counts, codecs = column(batches, "record_count"), column(batches, "attributes") & CODEC_MASK
+    starts = column(batches, "position") + HEADER_BYTES
+    ends = starts + np.where(counts == 0, 0, column(batches, "length_bytes") - LEAST_LENGTH_BYTES)
+    is_one_buffer = are_of_one_buffer(batches)
+    if is_one_buffer and not codecs.any():
+        return _Payloads(batches[0].data, starts, ends)
     buffer = InflationBuffer()
     behind: list[int] = []
-    view = memoryview(data)
-    for index, batch in enumerate(batches):
+    view = memoryview(batches[0].data)
+    each = zip(counts.tolist(), codecs.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    for index, (count, codec, start, end) in enumerate(each):
         try:
-            if batch.record_count:
-                whole = view if batch.data is data else memoryview(batch.data)
-                packed = whole[batch.payload_start : batch.end]
-                decompress_into(buffer, batch.codec, packed, limit_bytes=limits.limit_bytes)
+            if count:
+                whole = view if is_one_buffer else memoryview(batches[index].data)
+                decompress_into(buffer, codec, whole[start:end], limit_bytes=limits.limit_bytes)
         except CorruptRecordError as error:
             raise DamagedBatchError(index, error.problem) from error
         behind.append(len(buffer))
         if limits.budget_bytes is not None and len(buffer) >= limits.budget_bytes:
             break
-    return _Payloads(buffer.finish(), [0, *behind[:-1]], behind)
+    return _Payloads(buffer.finish(), _column([0, *behind[:-1]]), _column(behind))
 
 
 def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
@@ -244,19 +245,17 @@ def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
 
 def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: RecordFields) -> RecordColumns:
     """Turn deltas into offsets and timestamps, and repeat what a batch says once for each of its records."""
-    attributes = _column([batch.attributes for batch in batches])
-    base_timestamps = _column([batch.base_timestamp for batch in batches])
+    base_timestamps = column(batches, "base_timestamp")
     deltas = fields.timestamp_deltas
-    appended = attributes & LOG_APPEND_TIME_BIT != 0
+    appended = column(batches, "attributes") & LOG_APPEND_TIME_BIT != 0
     if appended.any():
         # KIP-32: all records of the batch have the time the broker appended it, its max timestamp.
-        max_timestamps = _column([batch.max_timestamp for batch in batches])
-        base_timestamps = np.where(appended, max_timestamps, base_timestamps)
+        base_timestamps = np.where(appended, column(batches, "max_timestamp"), base_timestamps)
         deltas = np.where(np.repeat(appended, counts), 0, deltas)
-    epochs = np.array([batch.partition_leader_epoch for batch in batches], dtype=np.int32)
+    epochs = column(batches, "partition_leader_epoch").astype(np.int32)
     return RecordColumns(
         buffer=buffer,
-        offsets=np.repeat(_column([batch.base_offset for batch in batches]), counts) + fields.offset_deltas,
+        offsets=np.repeat(column(batches, "base_offset"), counts) + fields.offset_deltas,
         timestamps=np.repeat(base_timestamps, counts) + deltas,
         timestamp_types=np.repeat(appended.astype(np.int8), counts),
         leader_epochs=np.repeat(epochs, counts),

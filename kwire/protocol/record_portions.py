@@ -7,14 +7,11 @@ refused. Called by `record_decoding.py`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import numpy as np
 
 from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Buffer
 from kwire.protocol.record_boundaries import MIN_RECORD_BYTES, DamagedBatchError, impossible
-from kwire.protocol.record_varints import read_varint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from kwire.protocol.record_varints import Ints, read_varint
 
 MOST_RECORDS = 1_000_000
 MOST_BYTES = 16 * 1024 * 1024
@@ -35,17 +32,17 @@ def are_enough(records: int) -> bool:
     return records > MOST_RECORDS // 2
 
 
-def fitting(batches: Sequence[Batch], sizes_bytes: Sequence[int]) -> int:
-    """How many of the first batches may be decoded at once; 0 if the first is too large."""
-    records = taken_bytes = 0
-    for index, (batch, size_bytes) in enumerate(zip(batches, sizes_bytes, strict=True)):
-        records += batch.record_count
-        taken_bytes += size_bytes
-        is_too_much = records > MOST_RECORDS or taken_bytes > MOST_BYTES
-        # A count that the bytes have no room for is damage, and found when the batch is decoded.
-        if is_too_much and (index or batch.record_count * MIN_RECORD_BYTES <= size_bytes):
-            return index
-    return len(batches)
+def fitting(counts: Ints, sizes_bytes: Ints) -> int:
+    """How many of the first batches may be decoded at once; 0 if the first is too large.
+
+    Args:
+        counts: How many records each of them has.
+        sizes_bytes: What those take.
+    """
+    are_too_much = (np.cumsum(counts) > MOST_RECORDS) | (np.cumsum(sizes_bytes) > MOST_BYTES)
+    # A count that the bytes have no room for is damage, and found when the batch is decoded.
+    are_too_much[0] &= counts[0] * MIN_RECORD_BYTES <= sizes_bytes[0]
+    return int(are_too_much.argmax()) if are_too_much.any() else len(counts)
 
 
 def split(batch: Batch, payload: Buffer, start: int, end: int) -> tuple[int, int]:

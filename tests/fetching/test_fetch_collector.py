@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from record_batches import ABORT, COMMIT, batch, damaged, marker, misframed, transactional
 
-pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python", "few_and_many_batches")
 
 A = TopicPartition("a", 0)
 B = TopicPartition("b", 0)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 else:
     from record_batches import batch, damaged
 
-pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
+pytestmark = pytest.mark.usefixtures("in_c_and_in_python", "few_and_many_batches")
 
 TP = TopicPartition("orders", 0)
 MAIN_EPOCH, CHILD_EPOCH = AssignmentEpoch(2), AssignmentEpoch(3)

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kwire.fetching.transactions import visible_batches
-from kwire.protocol.record_batch import iter_batches
+from kwire.protocol.record_batch_columns import read_batches
 
 if TYPE_CHECKING:
     from tests.record_batches import ABORT, COMMIT, batch, marker, transactional
 else:
     from record_batches import ABORT, COMMIT, batch, marker, transactional
 
+pytestmark = pytest.mark.usefixtures("few_and_many_batches")
+
 
 def visible(*log: bytes, aborted: list[tuple[int, int]], read_committed: bool = True) -> list[int]:
     """The base offsets of the visible batches."""
-    batches = iter_batches(b"".join(log))
-    return [each.base_offset for each in visible_batches(batches, aborted, read_committed=read_committed)]
+    batches, _ = read_batches(b"".join(log), check_crcs=True)
+    seen, damage = visible_batches(batches, aborted, read_committed=read_committed)
+    assert damage is None
+    return [each.base_offset for each in seen]
 
 
 def test_markers_are_never_visible() -> None:

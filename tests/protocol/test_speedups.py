@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import google_crc32c
 import numpy as np
 import pytest
 from hypothesis import given
@@ -34,7 +35,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kwire.protocol.record_varints import Ints
+    from tests.record_batches import batch
+else:
+    from record_batches import batch
 
+ALSO = Path(__file__).with_name("test_batch_columns.py")
 TOP = Path(__file__).parents[2]
 TYPES = {member.value: member for member in TimestampType}
 INCLUDE = sysconfig.get_paths()["include"]
@@ -172,6 +177,92 @@ def test_headers_that_have_no_room_are_not_read(module: ModuleType) -> None:
     first, spans = np.empty(2, dtype=np.int64), np.empty((4, 2), dtype=np.int64)
     module.read_headers(buffer, np.array([0]), first, spans)
     assert (first.tolist(), spans.tolist()) == ([0, 2], [[2, 6], [1, 1], [4, 8], [1, 1]])
+
+
+# --- batches -----------------------------------------------------------------------------------------------------
+
+
+def test_checksums_of_any_size_are_those_of_the_library(module: ModuleType) -> None:
+    """Of a small batch it is computed here, of a large one by who is asked to."""
+    asked: list[int] = []
+
+    def checksum(covered: memoryview) -> int:
+        asked.append(len(covered))
+        return crc32c(covered)
+
+    for size in (*range(40), 400, 429, 430, 431, 432, 433, 500, 5000):
+        data = batch(0, values={0: os.urandom(size)})
+        for at in range(0, len(data) - 21, max(1, size // 20)):
+            assert positions(module.find_batches(data, checksum)) == [0]
+            flipped = data[: 21 + at] + bytes([data[21 + at] ^ 1]) + data[22 + at :]
+            assert positions(module.find_batches(flipped, checksum)) == []
+    assert asked
+    assert min(asked) > 400
+
+
+@given(st.binary(max_size=300), st.integers(0, 16))
+def test_whatever_lies_there_no_batch_reaches_beyond_it(noise: bytes, magic_at: int) -> None:
+    """Most noise has another magic; what is no batch is the end."""
+    module = speedups.module
+    assert module is not None
+    data = bytearray(noise)
+    if len(data) > magic_at:
+        data[magic_at] = 2
+    good = batch(0)
+    for hostile in (bytes(data), good + bytes(data), *(good[:size] for size in range(0, len(good), 7))):
+        found = positions(module.find_batches(hostile, None))
+        assert found[:1] in ([], [0])
+        assert all(at + 61 <= len(hostile) for at in found)
+
+
+@pytest.mark.parametrize("length", [-(2**31), -13, -12, -1, 0, 48, 2**31 - 1])
+def test_a_length_that_cannot_be_ends_the_batches(module: ModuleType, length: int) -> None:
+    good = batch(0)
+    data = good + good[:8] + length.to_bytes(4, "big", signed=True) + good[12:]
+    assert positions(module.find_batches(data, None)) == [0]
+
+
+def test_an_error_of_who_computes_the_checksum_is_the_callers(module: ModuleType) -> None:
+    large = batch(0, values={0: bytes(5000)})
+
+    def fails(_covered: memoryview) -> int:
+        raise LookupError("none")
+
+    with pytest.raises(LookupError):
+        module.find_batches(large + large, fails)
+    with pytest.raises(TypeError):
+        module.find_batches(large, lambda _covered: "no number")
+    with pytest.raises(OverflowError):
+        module.find_batches(large, lambda _covered: -1)
+    with pytest.raises(TypeError):
+        module.find_batches(large, "not to be called")
+    with pytest.raises(TypeError):
+        module.find_batches("text", None)
+    with pytest.raises(TypeError):
+        module.find_batches(large)
+    with pytest.raises(BufferError):
+        module.find_batches(memoryview(large)[::2], None)
+
+
+def test_bytes_that_are_looked_at_cannot_be_taken_away(module: ModuleType) -> None:
+    data = bytearray(batch(0, values={0: bytes(5000)}))
+
+    def shrinks(covered: memoryview) -> int:
+        with pytest.raises(BufferError):
+            data.clear()
+        return crc32c(covered)
+
+    assert positions(module.find_batches(data, shrinks)) == [0]
+    data.clear()
+
+
+def crc32c(covered: memoryview) -> int:
+    checksum: int = google_crc32c.value(bytes(covered))
+    return checksum
+
+
+def positions(found: bytes) -> list[int]:
+    return memoryview(found).cast("q").tolist()
 
 
 # --- copies ------------------------------------------------------------------------------------------------------
@@ -521,7 +612,8 @@ def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
         "import sys; from importlib import util; from importlib.machinery import ExtensionFileLoader\n"
         f"spec = util.spec_from_loader('kwire._speedups', ExtensionFileLoader('kwire._speedups', {str(built)!r}))\n"
         "module = sys.modules['kwire._speedups'] = util.module_from_spec(spec); spec.loader.exec_module(module)\n"
-        f"import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not sanitizer', {__file__!r}]))"
+        f"tests = {[__file__, str(ALSO)]}\n"
+        "import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not sanitizer', *tests]))"
     )
     # What the interpreter itself never frees is not asked for. Its allocator would hide that freed memory is used.
     environment = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}

@@ -264,8 +264,8 @@ BUGS: tuple[Bug, ...] = (
         name="aborted-records-returned",
         story="read_committed returns the first batch of an aborted transaction",
         file="fetching/transactions.py",
-        old="        while starting and starting[0][1] <= batch.last_offset:\n",
-        new="        while starting and starting[0][1] < batch.base_offset:\n",
+        old="        while starting and starting[0][1] <= base_offset + last_offset_delta:\n",
+        new="        while starting and starting[0][1] < base_offset:\n",
     ),
     Bug(
         name="aborted-list-lost",
