@@ -122,7 +122,7 @@ def test_the_same_batches_and_the_same_damage_are_found(
     assert (type(error), str(error)) == (type(damage), str(damage))
     for field in Batch._fields[1:]:
         assert column(found, field).tolist() == [getattr(each, field) for each in expected]
-    assert payload_bytes(found) == payload_bytes(expected)
+    assert payload_bytes(found) == payload_bytes(expected) == sum(each.size_bytes - 61 for each in expected)
 
 
 @given(kinds, st.sampled_from([None, BUDGET_BYTES]))
@@ -206,4 +206,5 @@ def test_batches_are_found_up_to_one_of_another_kind() -> None:
     for behind in (b"", message(2, b"x"), damaged(good), misframed(good), good[:-1], good[:60]):
         assert list(find_batches(good + good + behind)) == ends
     assert list(find_batches(good + damaged(good) + good, check_crcs=False)) == [0, len(good), 2 * len(good)]
+    assert list(find_batches(good + batch(end=1))) == ends
     assert list(find_batches(b"")) == []

@@ -97,6 +97,17 @@ def test_damage_in_the_rest_of_a_batch_comes_behind_its_front() -> None:
 
 
 @pytest.mark.usefixtures("small_portions")
+def test_a_count_that_the_bytes_have_no_room_for_is_damage_at_once() -> None:
+    plain = batch(*range(MANY))
+    bad = bytearray(plain[:57] + (1_000_000).to_bytes(4, "big") + plain[61:])
+    bad[17:21] = google_crc32c.value(bytes(bad[21:])).to_bytes(4, "big")
+    reading = portions(batch(100) + bytes(bad))
+    assert next(reading).offsets.tolist() == [100]
+    with pytest.raises(CorruptRecordError, match="base offset 0: "):
+        next(reading)
+
+
+@pytest.mark.usefixtures("small_portions")
 def test_damage_behind_a_batch_waits_until_all_of_that_is_decoded() -> None:
     """The damaged one has good framing and a good checksum, but a record too few."""
     large, bad = batch(*range(MANY)), bytearray(batch(MANY, MANY + 1))
