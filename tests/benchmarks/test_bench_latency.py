@@ -145,4 +145,4 @@ def test_records_of_a_real_broker_are_timed() -> None:
     found = {(each.name, each.contestant): each.median for each in results}
     for contestant in EACH:
         assert 0 < found["p50_ms", contestant] <= found["p99_ms", contestant]
-        assert found["records", contestant] > 0, "of 500, on a machine that has time"
+        assert found["records", contestant] > 10, "of 500, on a machine that has time"
