@@ -1,9 +1,9 @@
 /* The loops over records that take most of a consumer's time, in C.
 
-   Contract: what is read here is what `kwire/protocol/record_fields.py` reads, and what is made here is what
-   `kwire/fetching/partition_records.py` and `arrow.py` beside it make. They are complete without this module, and
-   `kwire/speedups.py` decides whether it is used. Bytes that are not sound are refused without a word: Python reads them again, and says
-   what is wrong. No byte outside of a buffer is touched, whatever the buffers hold.
+   Contract: what is found and read here is what `kwire/protocol/record_batch.py` and `record_fields.py` find and read;
+   what is made here is what `kwire/fetching/partition_records.py` and `arrow.py` make. They are complete without this
+   module, and `kwire/speedups.py` decides whether it is used. Bytes that are not sound are refused without a word:
+   Python reads them again, and says what is wrong. No byte outside of a buffer is touched, whatever the buffers hold.
 
    Only the stable part of Python's API is used (setup.py sets Py_LIMITED_API), so one binary serves Python 3.11 and all
    later ones, but for those without the interpreter's lock, which have their own. */
@@ -237,7 +237,8 @@ read_headers(PyObject *Py_UNUSED(module), PyObject *arguments)
    has the rest. */
 enum { LENGTH_AT = 8, LOG_OVERHEAD_BYTES = 12, MAGIC_AT = 16, CRC_AT = 17, CRC_COVERS_FROM = 21, HEADER_BYTES = 61 };
 
-/* Of so large a batch the checksum is computed here: measured, it takes less time than to call who is faster. */
+/* Up to this size the checksum of a batch is computed here: that takes less time than a call of the library does
+   (measured). */
 enum { FEW_BYTES = 512 };
 
 static inline uint32_t
@@ -294,7 +295,7 @@ crc32c(const uint8_t *data, Py_ssize_t size_bytes)
     return ~crc;
 }
 
-/* Whether its bytes are those that were written: 1 or 0; -1 is an error of who computes the checksum. */
+/* Whether the checksum of a batch is right: 1 or 0; -1 if the call of `checksum` has raised. */
 static int
 has_right_checksum(const Py_buffer *data, PyObject *view, PyObject *checksum, Py_ssize_t at, Py_ssize_t end)
 {

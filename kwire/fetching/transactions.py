@@ -43,10 +43,10 @@ def _committed(
             aborting.add(starting.popleft()[0])
         if attributes & CONTROL_BIT:
             try:
-                is_end = _is_abort(batches[index])
+                is_abort = _is_abort(batches[index])
             except CorruptRecordError as damage:
                 return choose(batches, visible), damage
-            if is_end:
+            if is_abort:
                 aborting.discard(producer_id)
         elif not (attributes & TRANSACTIONAL_BIT and producer_id in aborting):
             visible.append(index)

@@ -167,9 +167,9 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> It
 
 
 def find_batches(data: Buffer, *, check_crcs: bool = True) -> Sequence[int]:
-    """Where those batches of magic 2 begin that a record set begins with, as long as they are whole and sound.
+    """The positions of the batches at the start of a record set, up to the first that is not a sound one of magic 2.
 
-    Behind the last of them stands something of another kind, cut off, or damaged; `iter_batches` says which.
+    What follows the last of them is of another format, cut off, or damaged; `iter_batches` says which.
     """
     checksum = _crc32c() if check_crcs else None
     if speedups.module is not None:
@@ -203,7 +203,7 @@ def last_batch(data: Buffer) -> Batch | None:
 
 
 def size_of_first(data: Buffer) -> int:
-    """What the first batch takes, whatever it is; 0 if that cannot be seen."""
+    """The size of the first batch, of any format; 0 if the record set is too short to say."""
     if len(data) < LOG_OVERHEAD_BYTES:
         return 0
     (length_bytes,) = _LENGTH.unpack_from(data, _LENGTH_AT)

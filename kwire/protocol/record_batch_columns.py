@@ -1,9 +1,10 @@
-"""The headers of many batches as columns, for topics whose producers do not wait: each record comes as a batch then.
+"""Headers of many batches, kept as columns.
 
-To read a header in Python takes longer than all that is done for a record of a large batch. So where a record set has
-many batches numpy reads all their headers at once, and a `Batch` is made only where somebody asks for one. Contract:
-`read_batches` answers the batches that `iter_batches` yields, and the error that it raises. Called by
-`fetching/open_fetch.py`; what works on columns of headers asks `column`, whatever the batches are kept in.
+A producer that does not wait writes a batch for each record. Reading a header in Python takes longer than decoding a
+record of a large batch, so numpy reads many headers at once, and a `Batch` is made only on demand.
+
+Contract: `read_batches` returns the batches and the error of `iter_batches`. `column` returns one field of all headers,
+from a list of batches or from `BatchColumns`. Called by `fetching/` and `record_decoding.py`.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from kwire.protocol.record_varints import Ints
 
 MANY_BATCHES = 48
-"""Measured: from so many on, one after the other takes longer than what numpy costs."""
+"""From this number of batches on, columns take less time than a loop in Python (measured)."""
 
 # The fields of a `Batch` behind `data` and `position`.
 _NUMPY_TYPES = dict.fromkeys(Batch._fields[2:], ">i4") | {
