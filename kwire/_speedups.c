@@ -464,8 +464,8 @@ typedef struct {
     Py_buffer columns[COLUMNS];
     int held;     /* so many of the columns */
     int is_busy;  /* Making a record may run Python code, which must not ask for another one. */
-    Py_ssize_t row, rows, headers;
-    SameNumber timestamp_type, leader_epoch, key_length, value_length;
+    Py_ssize_t start, row, stop, headers;
+    SameNumber timestamp, timestamp_type, leader_epoch, key_length, value_length;
     SameHeader same_headers[SAME_HEADERS];
     PyObject *last_headers;
 } RecordIterator;
@@ -498,7 +498,7 @@ static int
 records_clear(PyObject *self)
 {
     RecordIterator *records = (RecordIterator *)self;
-    records->row = records->rows;
+    records->row = records->stop;
     while (records->held) {
         PyBuffer_Release(&records->columns[--records->held]);
     }
@@ -511,6 +511,7 @@ records_clear(PyObject *self)
     Py_CLEAR(records->keys);
     Py_CLEAR(records->values);
     Py_CLEAR(records->no_headers);
+    Py_CLEAR(records->timestamp.object);
     Py_CLEAR(records->timestamp_type.object);
     Py_CLEAR(records->leader_epoch.object);
     Py_CLEAR(records->key_length.object);
@@ -550,14 +551,14 @@ check_columns(RecordIterator *records)
     for (int column = OFFSETS; column < WITHOUT_HEADERS; column++) {
         Py_ssize_t size_bytes = column == TIMESTAMP_TYPES ? sizeof(int8_t)
             : column == LEADER_EPOCHS ? sizeof(int32_t) : sizeof(int64_t);
-        if (!has_numbers(records, column, records->rows, size_bytes)) {
+        if (!has_numbers(records, column, records->stop, size_bytes)) {
             return 0;
         }
     }
     if (records->held == WITHOUT_HEADERS) {
         return 1;
     }
-    if (!has_numbers(records, HEADER_FIRST, records->rows + 1, sizeof(int64_t))) {
+    if (!has_numbers(records, HEADER_FIRST, records->stop + 1, sizeof(int64_t))) {
         return 0;
     }
     records->headers = records->columns[HEADER_KEY_STARTS].len / (Py_ssize_t)sizeof(int64_t);
@@ -590,7 +591,8 @@ hold_columns(RecordIterator *records, PyObject *columns)
 }
 
 PyDoc_STRVAR(records_doc,
-"RecordIterator(record_type, header_type, type_of, text_of, topic, partition, keys, values, rows, columns)\n--\n\n"
+"RecordIterator(record_type, header_type, type_of, text_of, topic, partition, keys, values, start, stop, columns)\n"
+"--\n\n"
 "Makes records, one by one as they are asked for.\n\n"
 "Args:\n"
 "    record_type, header_type: `Record` and `Header`, named tuples.\n"
@@ -598,7 +600,7 @@ PyDoc_STRVAR(records_doc,
 "    text_of: From bytes that are no UTF-8 to text.\n"
 "    topic, partition: Of all records.\n"
 "    keys, values: One for each record; None: the bytes.\n"
-"    rows: How many records there are.\n"
+"    start, stop: Which rows of the columns.\n"
 "    columns: A tuple of what `RecordColumns` has: the buffer, offsets, timestamps, timestamp types (int8), leader\n"
 "        epochs (int32), starts and lengths of keys and values; where there are headers, `first` and the starts and\n"
 "        lengths of `HeaderColumns` behind them. All are int64, but for those two.\n\n"
@@ -609,10 +611,14 @@ static PyObject *
 records_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names))
 {
     PyObject *record_type, *header_type, *type_of, *text_of, *topic, *partition, *keys, *values, *columns;
-    Py_ssize_t rows;
-    if (!PyArg_ParseTuple(arguments, "O!O!O!OOOOOnO!:RecordIterator", &PyType_Type, &record_type, &PyType_Type,
-                          &header_type, &PyDict_Type, &type_of, &text_of, &topic, &partition, &keys, &values, &rows,
-                          &PyTuple_Type, &columns)) {
+    Py_ssize_t start, stop;
+    if (!PyArg_ParseTuple(arguments, "O!O!O!OOOOOnnO!:RecordIterator", &PyType_Type, &record_type, &PyType_Type,
+                          &header_type, &PyDict_Type, &type_of, &text_of, &topic, &partition, &keys, &values, &start,
+                          &stop, &PyTuple_Type, &columns)) {
+        return NULL;
+    }
+    if (start < 0 || stop < start || stop == PY_SSIZE_T_MAX) {
+        PyErr_Format(PyExc_ValueError, "rows %zd to %zd", start, stop);
         return NULL;
     }
     if (!PyType_IsSubtype((PyTypeObject *)record_type, &PyTuple_Type)
@@ -635,7 +641,8 @@ records_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names))
     records->values = values == Py_None ? NULL : Py_NewRef(values);
     records->new_record = (allocfunc)PyType_GetSlot((PyTypeObject *)record_type, Py_tp_alloc);
     records->new_header = (allocfunc)PyType_GetSlot((PyTypeObject *)header_type, Py_tp_alloc);
-    records->rows = rows;
+    records->start = records->row = start;
+    records->stop = stop;
     records->no_headers = PyTuple_New(0);
     if (records->no_headers == NULL || !hold_columns(records, columns)) {
         Py_DECREF(records);
@@ -671,7 +678,8 @@ copied(const RecordIterator *records, int64_t start, int64_t length)
 static PyObject *
 field_of(const RecordIterator *records, PyObject *deserialized, int64_t start, int64_t length)
 {
-    return deserialized == NULL ? copied(records, start, length) : PySequence_GetItem(deserialized, records->row);
+    return deserialized == NULL ? copied(records, start, length)
+        : PySequence_GetItem(deserialized, records->row - records->start);
 }
 
 /* Whether the number has an object from now on; takes the reference. */
@@ -828,7 +836,7 @@ fill_record(RecordIterator *records, PyObject *record)
     return set_item(record, 0, Py_NewRef(records->topic))
         && set_item(record, 1, Py_NewRef(records->partition))
         && set_item(record, 2, PyLong_FromLongLong(NUMBER(records, OFFSETS, int64_t, row)))
-        && set_item(record, 3, PyLong_FromLongLong(NUMBER(records, TIMESTAMPS, int64_t, row)))
+        && set_item(record, 3, number_of(&records->timestamp, NUMBER(records, TIMESTAMPS, int64_t, row)))
         && set_item(record, 4, timestamp_type_of(records, NUMBER(records, TIMESTAMP_TYPES, int8_t, row)))
         && set_item(record, 5, field_of(records, records->keys, key_start, key_length))
         && set_item(record, 6, field_of(records, records->values, value_start, value_length))
@@ -864,7 +872,7 @@ records_next(PyObject *self)
     if (records->is_busy) {
         PyErr_SetString(PyExc_ValueError, "a record is being made already");
     }
-    else if (records->row >= records->rows) {
+    else if (records->row >= records->stop) {
         records_clear(self);
     }
     else {
@@ -898,7 +906,7 @@ static PyType_Spec records_spec = {
 
 /* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
    date may have an older binary. */
-enum { FORM = 2 };
+enum { FORM = 3 };
 
 static int
 fill_module(PyObject *module)

@@ -145,22 +145,21 @@ def _records_in_c(chunk: PartitionRecords[K, V], module: ModuleType) -> Iterator
     from kwire.protocol.text import text_of  # `import kwire` does without the protocol
 
     topic, partition = chunk.topic_partition
-    keys, values, columns = chunk.deserialized_keys, chunk.deserialized_values, chunk.columns
-    return cast(
-        "Iterator[Record[K, V]]",
-        module.RecordIterator(
-            Record,
-            Header,
-            _TIMESTAMP_TYPES,
-            text_of,
-            topic,
-            partition,
-            keys,
-            values,
-            len(columns),
-            columns.arrays(),
-        ),
+    whole, start = chunk.columns.part_of or (chunk.columns, 0)
+    records: Iterator[Record[K, V]] = module.RecordIterator(
+        Record,
+        Header,
+        _TIMESTAMP_TYPES,
+        text_of,
+        topic,
+        partition,
+        chunk.deserialized_keys,
+        chunk.deserialized_values,
+        start,
+        start + len(chunk),
+        whole.arrays(),
     )
+    return records
 
 
 def _rows_of_block(columns: RecordColumns) -> int:

@@ -6,7 +6,7 @@ Made by `record_decoding.py`, `record_few.py` and `records_legacy.py`, used by `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
@@ -99,24 +99,12 @@ class RecordColumns:
 
     def slice(self, start: int, stop: int) -> RecordColumns:
         """Rows `start` to `stop`, as views. The bounds work as in `list[start:stop]`."""
-        if start == 0 and stop >= len(self):
+        count = len(self)
+        if start == 0 and stop >= count:
             return self
-        start, stop, _ = slice(start, stop).indices(len(self))
-        stop = max(start, stop)
+        start, stop, _ = slice(start, stop).indices(count)
         whole, row = self.part_of or (self, 0)
-        return RecordColumns(
-            buffer=self.buffer,
-            offsets=self.offsets[start:stop],
-            timestamps=self.timestamps[start:stop],
-            timestamp_types=self.timestamp_types[start:stop],
-            leader_epochs=self.leader_epochs[start:stop],
-            key_starts=self.key_starts[start:stop],
-            key_lengths=self.key_lengths[start:stop],
-            value_starts=self.value_starts[start:stop],
-            value_lengths=self.value_lengths[start:stop],
-            headers_at=None if self.headers_at is None else self.headers_at.slice(start, stop),
-            part_of=(whole, row + start),
-        )
+        return _Slice(whole, row + start, max(0, stop - start))
 
     def constants(self) -> Constants:
         """What is the same in all rows, or in all of the columns that these are part of. There must be rows.
@@ -209,6 +197,55 @@ class RecordColumns:
         texts = {name: _text(name) for name in set(raw)}
         return list(map(texts.__getitem__, raw))
 
+
+class _Slice(RecordColumns):
+    """Some of the rows of others. Each array is a view of theirs, made when somebody asks for it: of a small poll most
+    are never asked for, and eight views take longer than all the rest of it."""
+
+    __slots__ = ("_count",)
+
+    _count: int
+
+    def __init__(self, whole: RecordColumns, start: int, count: int) -> None:
+        _set(self, "buffer", whole.buffer)
+        _set(self, "part_of", (whole, start))
+        _set(self, "_count", count)
+
+    def __getattr__(self, name: str) -> object:
+        """Something that is not there yet."""
+        if name not in _VIEWS:
+            raise AttributeError(name)
+        whole, start = self._place
+        stop = start + self._count
+        if name == "headers_at":
+            view = None if whole.headers_at is None else whole.headers_at.slice(start, stop)
+        else:
+            view = getattr(whole, name)[start:stop]
+        _set(self, name, view)
+        return view
+
+    @property
+    def _place(self) -> tuple[RecordColumns, int]:
+        assert self.part_of is not None
+        return self.part_of
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def first_offset(self) -> int:
+        whole, start = self._place
+        return whole.offsets.item(start)
+
+    @property
+    def last_position(self) -> tuple[int, int]:
+        whole, start = self._place
+        last = start + self._count - 1
+        return whole.offsets.item(last), whole.leader_epochs.item(last)
+
+
+_set = object.__setattr__
+_VIEWS = {each.name for each in fields(RecordColumns)} - {"buffer", "part_of"}
 
 # By the columns that slices are part of, for as long as any of those is in use.
 _constants: WeakKeyDictionary[RecordColumns, Constants] = WeakKeyDictionary()

@@ -424,7 +424,8 @@ def iterator(module: ModuleType, chunk: PartitionRecords[Any, Any], **other: obj
         "partition": 3,
         "keys": None,
         "values": None,
-        "rows": len(chunk),
+        "start": 0,
+        "stop": len(chunk),
         "columns": chunk.columns.arrays(),
     }
     made: Iterator[Record[Any, Any]] = module.RecordIterator(*{**arguments, **other}.values())
@@ -488,6 +489,10 @@ def test_headers_that_there_are_not_are_refused(module: ModuleType, first: list[
         ({"text_of": None}, TypeError),
         ({"keys": ["one"]}, IndexError),
         ({"values": 5}, TypeError),
+        ({"start": -1}, ValueError),
+        ({"start": 3}, ValueError),
+        ({"stop": 3}, ValueError),
+        ({"stop": sys.maxsize}, ValueError),
         ({"columns": ()}, ValueError),
         ({"columns": [1]}, TypeError),
         ({"columns": (b"",) * 9}, ValueError),
