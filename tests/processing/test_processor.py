@@ -532,7 +532,10 @@ def test_a_map_of_a_topic_that_was_made_anew_is_not_believed(
     fill(cluster, 10, keys=2)
     second = Seen()
     writer: BytesConsumer = Consumer(
-        bootstrap_servers=cluster.bootstrap_servers, group_id="later", enable_auto_commit=False
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id="later",
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",  # it may have looked for a commit before there is one
     )
     with writer:
         writer.assign([TP])
