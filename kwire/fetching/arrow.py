@@ -73,9 +73,10 @@ def to_table(
 ) -> pa.Table:
     """All chunks as one table, a record batch for each (more for one of over 2 GiB); with `key` and `value` in place of
     the bytes what those make."""
-    with ShortSwitchInterval():
-        batches = [batch for chunk in chunks for batch in to_batches(chunk)]
+    batches = [batch for chunk in chunks for batch in to_batches(chunk)]
     table = pa.Table.from_batches(batches, schema=SCHEMA)
+    if key is None and value is None:
+        return table
     wanted: tuple[tuple[Field, AnyDeserializer | None], ...] = (("key", key), ("value", value))
     for place, (field, deserialize) in enumerate(wanted):
         if deserialize is not None:
@@ -165,16 +166,17 @@ def _fits(columns: RecordColumns, max_span_bytes: int) -> bool:
 def _batch(chunk: PartitionRecords[K, V], columns: RecordColumns) -> pa.RecordBatch:
     rows = len(columns)
     check_timestamps(chunk, columns)
-    arrays = [
-        binary_column(columns.buffer, columns.key_starts, columns.key_lengths),
-        binary_column(columns.buffer, columns.value_starts, columns.value_lengths),
-        pa.repeat(text_scalar(chunk.topic_partition.topic), rows),
-        number_column(np.full(rows, chunk.topic_partition.partition, np.int32), pa.int32()),
-        number_column(columns.offsets, pa.int64()),
-        number_column(columns.timestamps * _US_PER_MS, pa.timestamp("us", tz="UTC")),
-        number_column(columns.timestamp_types.astype(np.int32), pa.int32()),
-        header_column(columns),
-    ]
+    with ShortSwitchInterval():
+        arrays = [
+            binary_column(columns.buffer, columns.key_starts, columns.key_lengths),
+            binary_column(columns.buffer, columns.value_starts, columns.value_lengths),
+            pa.repeat(text_scalar(chunk.topic_partition.topic), rows),
+            number_column(np.full(rows, chunk.topic_partition.partition, np.int32), pa.int32()),
+            number_column(columns.offsets, pa.int64()),
+            number_column(columns.timestamps * _US_PER_MS, pa.timestamp("us", tz="UTC")),
+            number_column(columns.timestamp_types.astype(np.int32), pa.int32()),
+            header_column(columns),
+        ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
 
 
