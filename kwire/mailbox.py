@@ -111,11 +111,14 @@ class Mailbox:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
+    @property
+    def has_background_events(self) -> bool:
+        """Whether there are any; almost never, and every poll asks."""
+        return bool(self._to_application)
+
     def find(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
         """The oldest background event of this kind, which stays in the queue: an exception of a signal handler must not
         lose it."""
-        if not self._to_application:  # almost always, and every poll asks
-            return None
         with self._lock:
             return next(filter(wanted, self._to_application), None)
 

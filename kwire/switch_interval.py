@@ -33,6 +33,8 @@ class _SwitchInterval:
         self._users = set[object]()
 
     def shorten_for(self, user: object) -> None:
+        if user in self._users:  # as a rule, and each poll asks
+            return
         with self._lock:
             if not self._users:
                 self._before_s = sys.getswitchinterval()

@@ -118,6 +118,11 @@ class CallbackRunner(Generic[K, V]):
             self._release(due, self._request.over)
         self._revocation.begin_poll()
 
+    @property
+    def are_due(self) -> bool:
+        """Whether `run` may have something to do."""
+        return self._request is not None or self._mailbox.has_background_events
+
     def run(self) -> Steps[None]:
         """Everything that is due, in order. Raises what a callback raises, or the error the thread has to tell."""
         while not self.has_news and (event := (yield from self._next())) is not None:

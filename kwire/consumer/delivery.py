@@ -151,38 +151,40 @@ class Delivery(Generic[K, V]):
     def has_due(self, view: AssignmentView) -> bool:
         """Whether records are pending that may be returned now."""
         pending = self._now.pending
-        return bool(pending) and any(len(entry.chunk) and _is_due(entry.chunk, view) for entry in pending)
+        return bool(pending) and any(entry.records and _is_due(entry.chunk, view) for entry in pending)
 
     def due_count(self, view: AssignmentView) -> int:
         """How many records are pending that may be returned now."""
         pending = self._now.pending  # nothing, as a rule
-        return sum(len(entry.chunk) for entry in pending if _is_due(entry.chunk, view)) if pending else 0
+        return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
     def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
-        """A poll is about to return what is pending and due.
+        """A poll is about to return what is pending and due: the chunks that have records.
 
         What a seek or a rebalance has made stale is forgotten; that of a paused partition waits until it is resumed.
         """
         pending = self._now.pending
         settle_last(pending)
-        due: list[PartitionRecords[K, V]] = []
+        due: list[Collected[K, V]] = []
         waiting: list[Collected[K, V]] = []
-        for chunk, _, _ in pending:
+        for entry in pending:
+            chunk = entry.chunk
             if _is_due(chunk, view):
-                due.append(chunk)
+                due.append(entry)
             elif view.is_current(chunk.topic_partition, chunk.epoch):
-                waiting.append(Collected(chunk))
+                waiting.append(Collected(chunk, entry.records))
+        chunks = [entry.chunk for entry in due]
         if to_loop:
-            self._now = _HandedOut(waiting, due, (), _Loop(due, monotonic_ms() + LOOP_MS))
+            self._now = _HandedOut(waiting, chunks, (), _Loop(chunks, monotonic_ms() + LOOP_MS))
         else:
-            self._now = _HandedOut(waiting, due, [chunk.delivered for chunk in due])
-        return due
+            self._now = _HandedOut(waiting, chunks, [chunk.delivered for chunk in chunks])
+        return [entry.chunk for entry in due if entry.records]
 
     def put_back(self) -> None:
         """The poll that was about to return this has raised: the next one returns it."""
         now = self._now
         if now is not self._returned:
-            self._now = _HandedOut([*map(Collected, now.chunks), *now.pending])
+            self._now = _HandedOut([*map(Collected.of, now.chunks), *now.pending])
 
     # --- a loop ---------------------------------------------------------------------------------------------
 
@@ -243,7 +245,7 @@ class Delivery(Generic[K, V]):
         now = self._now
         if now.loop is not None:
             delivered, unseen = now.loop.split()
-            pending = [*map(Collected, unseen), *now.pending]
+            pending = [*map(Collected.of, unseen), *now.pending]
             self._now = _HandedOut(pending, (), delivered, in_hand=now.loop.in_hand())
             now.loop.is_over = True
 
@@ -311,6 +313,8 @@ class Delivery(Generic[K, V]):
 
 def _is_due(chunk: PartitionRecords[K, V], view: AssignmentView) -> bool:
     tp, epoch = chunk.topic_partition, chunk.epoch
+    if not view.children:  # as a rule, and each poll asks
+        return view.epochs.get(tp) == epoch and tp not in view.withheld
     return view.is_current(tp, epoch) and not view.withholds(tp, epoch)
 
 

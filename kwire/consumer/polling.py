@@ -129,18 +129,19 @@ class Polling(Generic[K, V]):
             self._tell_drained()
             return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)
-        records = self.records(chunk for chunk in chunks if len(chunk))
+        records = self.records(chunks)
         self.looked_at_ms = monotonic_ms()
         self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
-        if chunks and not records:
+        if not chunks:
             self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
         self._tell_drained()
         return records
 
     def _tell_drained(self) -> None:
-        for buffer, refusal in self._collector.drained():
-            self._mailbox.post(BufferDrained())
-            buffer.drain_told(refusal)
+        for buffer in self._collector.buffers:
+            if (refusal := buffer.drained()) is not None:
+                self._mailbox.post(BufferDrained())
+                buffer.drain_told(refusal)
 
     def _collect(self, view: AssignmentView, most: int | None = None, most_bytes: float | None = None) -> None:
         pending = self._delivery.pending
@@ -170,11 +171,11 @@ class Polling(Generic[K, V]):
         metrics, now_ms = self._consumed, self._mailbox.polled_at_ms
         if view.epochs is not metrics.assigned:
             metrics.keep_only(view.epochs)
-        for chunk, opened, progress in collected:
+        for chunk, count, opened, progress, size_bytes in collected:
             if opened is None or progress is None:
                 continue
-            fetch, count, tp = opened.fetch, len(chunk), chunk.topic_partition
-            metrics.collected(tp, count, progress.size_of(count), fetch.answer, now_ms)
+            fetch, tp = opened.fetch, chunk.topic_partition
+            metrics.collected(tp, count, size_bytes, fetch.answer, now_ms)
             if chunk.cursor is Cursor.MAIN:
                 metrics.moved(tp, chunk.next.offset, fetch.log, now_ms)
             if progress.is_end(progress.row):

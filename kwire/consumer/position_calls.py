@@ -105,6 +105,11 @@ class PositionCalls(Generic[K, V]):
         """Without waiting for a turn of the network thread."""
         self._under_way.append(self._link.post(event))
 
+    @property
+    def are_settled(self) -> bool:
+        """Whether `settle` would wait for nothing."""
+        return not self._under_way
+
     def settle(self) -> Steps[None]:
         """Until the network thread has looked at what it was told, and the view shows it."""
         while self._under_way:

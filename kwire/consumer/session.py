@@ -185,13 +185,13 @@ class ConsumerSession(Generic[K, V]):
         while True:
             seen = self.link.mailbox.signal()
             self.link.raise_wakeup()
-            yield from self.callbacks.run()
+            if self.callbacks.are_due:
+                yield from self.callbacks.run()
             self.state.check_open()  # a callback may have closed it
             if self.callbacks.has_news:
                 return self.polling.records()
-            if self.whole_topics.names:
-                yield from self.whole_topics.settle()
-            yield from self.positions.settle()
+            if self.whole_topics.names or not self.positions.are_settled:
+                yield from self._settle()
             if self._gives_way:
                 yield from self.polling.gather()
             else:
@@ -210,6 +210,12 @@ class ConsumerSession(Generic[K, V]):
                     finish_loading()  # it has waited in vain, so that the next poll's records need not
                 return records
             yield from self.polling.wait(seen, self.whole_topics.sooner(self.callbacks.sooner(deadline)))
+
+    def _settle(self) -> Steps[None]:
+        """Until the view shows what the application has asked for."""
+        if self.whole_topics.names:
+            yield from self.whole_topics.settle()
+        yield from self.positions.settle()
 
     def _check_reachable(self) -> None:
         """Raise why no broker was ever reached, if that is so."""

@@ -16,7 +16,7 @@ from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
-    from kwire.fetching.buffer import FetchBuffer, NoRoom
+    from kwire.fetching.buffer import FetchBuffer
     from kwire.fetching.cursor_collector import Pending
     from kwire.fetching.deserializing import Deserializers
 
@@ -32,6 +32,7 @@ class FetchCollector(Generic[K, V]):
         head_share: The main cursor's share of the bytes, between 0 and 1, while all have records.
 
     Attributes:
+        buffers: One for each cursor.
         most: So many records one poll returns.
         most_bytes: A poll stops once its records take so many bytes.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
@@ -50,14 +51,14 @@ class FetchCollector(Generic[K, V]):
         head_share: float = 1.0,
     ) -> None:
         self.keeps_failures = False
-        self._buffers = (buffer, *buffer.children)
+        self.buffers = (buffer, *buffer.children)
         child_share = (1.0 - head_share) / max(1, len(buffer.children))
         self._sources: list[_CursorShare[K, V]] = [
             _CursorShare(
                 CursorCollector(each, deserializers, read_committed=read_committed, check_crcs=check_crcs),
                 head_share if each is buffer else child_share,
             )
-            for each in self._buffers
+            for each in self.buffers
         ]
         self._main = self._sources[0].collector
         self.most = max_poll_records
@@ -66,10 +67,6 @@ class FetchCollector(Generic[K, V]):
         self._first: _CursorShare[K, V] | None = None
         # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
         self._last: _CursorShare[K, V] | None = None
-
-    def drained(self) -> list[tuple[FetchBuffer, NoRoom]]:
-        """The buffers that were full and have room again; see `FetchBuffer.drained`."""
-        return [(buffer, refusal) for buffer in self._buffers if (refusal := buffer.drained()) is not None]
 
     def note_damage(self, corrupt: CorruptPartitionError) -> None:
         """As `CursorCollector.note_damage`. Each epoch is of one cursor, so it concerns one of them."""
@@ -114,7 +111,7 @@ class FetchCollector(Generic[K, V]):
                 self._first = source  # it is met again, in front of everything else
                 break
             more = into[before:]
-            count, size_bytes = sum(len(entry.chunk) for entry in more), sum(entry.size_bytes for entry in more)
+            count, size_bytes = sum(entry.records for entry in more), sum(entry.size_bytes for entry in more)
             left -= count
             left_bytes -= size_bytes
             source.took(size_bytes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Generic
 from kwire.model import Cursor, K, OffsetAndMetadata, Record, TopicPartition, V
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import numpy as np
     import pandas as pd
@@ -42,9 +42,7 @@ class Records(Generic[K, V]):
         lost: Iterable[TopicPartition] = (),
     ) -> None:
         self._chunks = tuple(chunks)
-        self._by_partition: dict[TopicPartition, list[PartitionRecords[K, V]]] = {}
-        for chunk in self._chunks:
-            self._by_partition.setdefault(chunk.topic_partition, []).append(chunk)
+        self._by_partition: dict[TopicPartition, list[PartitionRecords[K, V]]] | None = None
         self._count = sum(map(len, self._chunks))
         self.to_be_revoked = frozenset(to_be_revoked)
         self.lost = frozenset(lost)
@@ -108,7 +106,8 @@ class Records(Generic[K, V]):
         return Records(chunks, to_be_revoked=self.to_be_revoked, lost=self.lost)
 
     def __repr__(self) -> str:
-        inside = ", ".join(f"{partition}: {sum(map(len, chunks))}" for partition, chunks in self._by_partition.items())
+        each = self._sorted().items()
+        inside = ", ".join(f"{partition}: {sum(map(len, chunks))}" for partition, chunks in each)
         return f"<Records: {self._count} ({inside})>" if inside else "<Records: none>"
 
     # --- as records ---
@@ -261,7 +260,17 @@ class Records(Generic[K, V]):
             return self._chunks
         if isinstance(partition_or_topic, str):
             return [chunk for chunk in self._chunks if chunk.topic_partition.topic == partition_or_topic]
-        return self._by_partition.get(partition_or_topic, ())
+        return self._sorted().get(partition_or_topic, ())
+
+    def _sorted(self) -> Mapping[TopicPartition, Sequence[PartitionRecords[K, V]]]:
+        """The chunks by partition, in the order of delivery; for who asks by partition."""
+        if self._by_partition is not None:
+            return self._by_partition
+        found: dict[TopicPartition, list[PartitionRecords[K, V]]] = {}
+        for chunk in self._chunks:
+            found.setdefault(chunk.topic_partition, []).append(chunk)
+        self._by_partition = found
+        return found
 
 
 def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:

@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 
 class Collected(NamedTuple, Generic[K, V]):
-    """Records that were collected and not yet returned to the application, and how far their fetch is collected."""
+    """Records that were collected and not yet returned to the application: how many, how far their fetch is collected,
+    and what they take."""
 
     chunk: PartitionRecords[K, V]
+    records: int
     fetch: OpenFetch | None = None
     progress: CollectProgress | None = None
+    size_bytes: float = 0.0
 
-    @property
-    def size_bytes(self) -> float:
-        """What the records take."""
-        return 0.0 if self.progress is None else self.progress.size_of(len(self.chunk))
+    @classmethod
+    def of(cls, chunk: PartitionRecords[K, V]) -> Collected[K, V]:
+        """Records that an earlier poll has collected, whose fetch is behind them already."""
+        return cls(chunk, len(chunk))
 
     def settle(self) -> None:
         """Have the fetch go on behind these records."""
@@ -95,9 +98,9 @@ class CursorCollector(Generic[K, V]):
                 raise
             into.append(entry)
             entry.settle()
-            if count := len(entry.chunk):
+            if entry.records:
                 has_records = True
-                left -= count
+                left -= entry.records
                 left_bytes -= entry.size_bytes
             if current.is_finished:
                 self._close(current)
@@ -128,9 +131,11 @@ class CursorCollector(Generic[K, V]):
             epoch=current.fetch.epoch,
         )
         chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=keep_failures)
-        if error is not None and not len(chunk):
+        count = len(chunk)
+        if error is not None and not count:
             raise error
-        return Collected(chunk, current, current.behind(len(chunk), chunk.next))
+        progress = current.behind(count, chunk.next)
+        return Collected(chunk, count, current, progress, progress.size_of(count))
 
     def _current(self, view: AssignmentView) -> OpenFetch | None:
         """The fetch to go on with, after a look at what the view says of it."""

@@ -37,7 +37,7 @@ class CollectProgress(NamedTuple):
     Attributes:
         position: The offset of the next record to be collected.
         batches: Those that are not decoded yet.
-        columns: The records that are, of which those from `row` on are not collected.
+        columns: The records that are, `rows` of them, of which those from `row` on are not collected.
         error: The damage behind the last of the batches.
         size_bytes: What the decoded records take, inflated, without the headers of batches.
     """
@@ -46,16 +46,17 @@ class CollectProgress(NamedTuple):
     batches: Sequence[Batch]
     error: CorruptRecordError | None = None
     columns: RecordColumns = _NOTHING_DECODED
+    rows: int = 0
     row: int = 0
     size_bytes: int = 0
 
     def size_of(self, rows: int) -> float:
         """What so many of the decoded rows take on average, so that all of them are the whole."""
-        return self.size_bytes * rows / len(self.columns) if rows else 0.0
+        return self.size_bytes * rows / self.rows if rows else 0.0
 
     def is_end(self, row: int) -> bool:
         """Whether nothing comes from that row on, neither records nor damage."""
-        return row >= len(self.columns) and not self.batches and self.error is None
+        return row >= self.rows and not self.batches and self.error is None
 
 
 class OpenFetch:
@@ -124,18 +125,18 @@ class OpenFetch:
 
     def decode(self) -> None:
         """Decode the next portion, if nothing is left of this one: as `next_rows` does."""
-        while (at := self.progress).row >= len(at.columns) and at.batches:
+        while (at := self.progress).row >= at.rows and at.batches:
             self.progress = self._decoded(at)
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> CollectProgress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""
-        _, batches, error, columns, row, size_bytes = self.progress
-        return CollectProgress(position, batches, error, columns, row + rows, size_bytes)
+        _, batches, error, columns, decoded, row, size_bytes = self.progress
+        return CollectProgress(position, batches, error, columns, decoded, row + rows, size_bytes)
 
     def seek(self, wanted: OffsetAndMetadata) -> OffsetAndMetadata | None:
         """Go on at another record that is decoded, be it one that was collected; the position there. None, and nothing
         has changed, if that offset is not among those that are decoded, or may be of another log (KIP-320)."""
-        _, batches, error, columns, _, size_bytes = self.progress
+        _, batches, error, columns, decoded, _, size_bytes = self.progress
         offsets = columns.offsets
         if not len(offsets) or not offsets[0] <= wanted.offset <= offsets[-1] + 1:
             return None
@@ -144,7 +145,7 @@ class OpenFetch:
         if wanted.leader_epoch not in {None, epoch}:
             return None
         position = OffsetAndMetadata(wanted.offset, leader_epoch=epoch)
-        self.progress = CollectProgress(position, batches, error, columns, row, size_bytes)
+        self.progress = CollectProgress(position, batches, error, columns, decoded, row, size_bytes)
         return position
 
     def _decoded(self, at: CollectProgress) -> CollectProgress:
@@ -158,11 +159,11 @@ class OpenFetch:
         row = int(columns.offsets.searchsorted(position)) if is_before else 0
         size_bytes = _size_bytes(at.batches, decoded)
         if decoded.error is not None:
-            return CollectProgress(at.position, (), decoded.error, columns, row, size_bytes)
+            return CollectProgress(at.position, (), decoded.error, columns, len(columns), row, size_bytes)
         batches = at.batches[decoded.taken :]
         if decoded.rest is not None:
             batches = (decoded.rest, *batches)
-        return CollectProgress(at.position, batches, at.error, columns, row, size_bytes)
+        return CollectProgress(at.position, batches, at.error, columns, len(columns), row, size_bytes)
 
     def _behind(self, at: CollectProgress, rows: RecordColumns, count: int) -> OffsetAndMetadata:
         if at.is_end(at.row + count):

@@ -44,7 +44,7 @@ def chunk(tp: TopicPartition, offsets: range, behind: int | None = None) -> Part
 def polled(*chunks: PartitionRecords[bytes, bytes], to_loop: bool = False) -> Delivery[bytes, bytes]:
     """As a poll leaves it that has returned these chunks."""
     delivery: Delivery[bytes, bytes] = Delivery()
-    delivery.pending.extend(map(Collected, chunks))
+    delivery.pending.extend(map(Collected.of, chunks))
     delivery.hand_out(VIEW, to_loop=to_loop)
     delivery.come_back()
     return delivery

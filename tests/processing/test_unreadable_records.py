@@ -198,7 +198,7 @@ def test_what_a_processor_has_not_seen_is_fetched_again_though_markers_are_in_fr
         consumer._session.polling.keep_failures(True)
         (chunk,) = consumer.poll(10.0).chunks()
         markers = chunk.behind(len(chunk) - 1)
-        consumer._session.state.delivery.pending.extend([Collected(markers), Collected(chunk)])
+        consumer._session.state.delivery.pending.extend(map(Collected.of, [markers, chunk]))
         consumer._session.link.run(consumer._session._fetch_failures_again())
         assert [record.offset for record in consumer.poll(10.0)] == [0]
         with pytest.raises(RecordDeserializationError):

@@ -200,7 +200,8 @@ def test_a_bug_that_forgets_records_is_found(monkeypatch: pytest.MonkeyPatch) ->
         collect(self, view, into, most, most_bytes)
         calls += bool(into)
         if into and calls % 4 == 0:
-            into[:] = [Collected(replace(entry.chunk, columns=entry.chunk.columns.slice(0, 0))) for entry in into]
+            empty = [replace(entry.chunk, columns=entry.chunk.columns.slice(0, 0)) for entry in into]
+            into[:] = map(Collected.of, empty)
 
     monkeypatch.setattr(FetchCollector, "collect", forgetful)
     rules = {violation.rule for violation in outcome_of(small(), monkeypatch).violations}
