@@ -1,6 +1,7 @@
 /* The loops over records that take most of a consumer's time, in C.
 
-   Contract: what is found and read here is what `kwire/protocol/record_batch.py` and `record_fields.py` find and read;
+   Contract: what is found, inflated and read here is what `kwire/protocol/record_batch.py`, `compression.py` and
+   `record_fields.py` find, inflate and read;
    what is made here is what `kwire/fetching/partition_records.py` and `arrow.py` make. They are complete without this
    module, and `kwire/speedups.py` decides whether it is used. Bytes that are not sound are refused without a word:
    Python reads them again, and says what is wrong. No byte outside of a buffer is touched, whatever the buffers hold.
@@ -376,6 +377,255 @@ find_batches(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyBuffer_Release(&data);
     Py_DECREF(view);
     return positions;
+}
+
+/* --- inflating --------------------------------------------------------------------------------------------- */
+
+/* The lz4 block format: each sequence is a token, literals, and a match, which copies what was written `offset` bytes
+   before. The last sequence has no match. A length that fills its half of the token goes on in further bytes. */
+enum { LZ4_LEAST_MATCH = 4, LZ4_LONG = 15, STEP_BYTES = 16 };
+
+/* A sequence whose lengths are in its token reads less, and writes less, steps that go beyond its end included. */
+enum { SLACK_BYTES = 40, SHORT_STEP_BYTES = 8 };
+
+/* A length of which the token has this much; -1: it has no end. */
+static inline int64_t
+lz4_length(const uint8_t **source, const uint8_t *source_end, int64_t length)
+{
+    uint8_t more = length == LZ4_LONG ? UINT8_MAX : 0;
+    while (more == UINT8_MAX) {
+        if (*source == source_end) {
+            return -1;
+        }
+        more = *(*source)++;
+        length += more;
+    }
+    return length;
+}
+
+/* Copies in steps, of which the last may go beyond the end. Source and target are a step apart, or more. */
+static inline void
+copy_in_steps(uint8_t *target, const uint8_t *source, int64_t length)
+{
+    for (int64_t at = 0; at < length; at += STEP_BYTES) {
+        memcpy(target + at, source + at, STEP_BYTES);
+    }
+}
+
+static inline void
+copy_literals(uint8_t *target, const uint8_t *source, int64_t length, int64_t room, int64_t left)
+{
+    if (room - length >= STEP_BYTES && left - length >= STEP_BYTES) {
+        copy_in_steps(target, source, length);
+    }
+    else {
+        memcpy(target, source, length);
+    }
+}
+
+/* Up to 18 bytes, which is the most that a token says. */
+static inline void
+copy_short_match(uint8_t *target, const uint8_t *source)
+{
+    memcpy(target, source, SHORT_STEP_BYTES);
+    memcpy(target + SHORT_STEP_BYTES, source + SHORT_STEP_BYTES, SHORT_STEP_BYTES);
+    memcpy(target + 2 * SHORT_STEP_BYTES, source + 2 * SHORT_STEP_BYTES, 2);
+}
+
+/* A match may copy what it has just written itself. */
+static inline void
+copy_match(uint8_t *target, int64_t offset, int64_t length, int64_t room)
+{
+    const uint8_t *source = target - offset;
+    if (offset >= STEP_BYTES && room - length >= STEP_BYTES) {
+        copy_in_steps(target, source, length);
+    }
+    else if (offset == 1) {
+        memset(target, *source, length);
+    }
+    else {
+        for (int64_t nth = 0; nth < length; nth++) {
+            target[nth] = source[nth];
+        }
+    }
+}
+
+/* How many bytes a block inflates to; -1: it is damaged, or there is less room. */
+static int64_t
+inflate_lz4_block(const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+{
+    const uint8_t *source_end = source + size, *target_end = target + room;
+    uint8_t *at = target;
+    while (source < source_end) {
+        int has_slack = source_end - source >= SLACK_BYTES && target_end - at >= SLACK_BYTES;
+        uint8_t token = *source++;
+        int64_t literals = token >> 4, length = token & LZ4_LONG;
+        if (has_slack && literals < LZ4_LONG) {
+            memcpy(at, source, STEP_BYTES);
+        }
+        else {
+            literals = lz4_length(&source, source_end, literals);
+            if (literals < 0 || literals > source_end - source || literals > target_end - at) {
+                return -1;
+            }
+            copy_literals(at, source, literals, target_end - at, source_end - source);
+            has_slack = source_end - source - literals >= SLACK_BYTES && target_end - at - literals >= SLACK_BYTES;
+        }
+        source += literals;
+        at += literals;
+        if (source_end - source < 2) {
+            return source == source_end ? at - target : -1;
+        }
+        int64_t offset = source[0] | source[1] << 8;
+        source += 2;
+        if (!offset || offset > at - target) {
+            return -1;
+        }
+        if (has_slack && length < LZ4_LONG && offset >= SHORT_STEP_BYTES) {
+            copy_short_match(at, at - offset);
+            at += length + LZ4_LEAST_MATCH;
+            continue;
+        }
+        length = lz4_length(&source, source_end, length);
+        if (length < 0 || length + LZ4_LEAST_MATCH > target_end - at) {
+            return -1;
+        }
+        copy_match(at, offset, length + LZ4_LEAST_MATCH, target_end - at);
+        at += length + LZ4_LEAST_MATCH;
+    }
+    return -1;
+}
+
+/* What all frames have in common. */
+typedef struct {
+    Py_buffer header;
+    long long block_bytes, behind_block_bytes, behind_frame_bytes;
+} Lz4Frames;
+
+enum { LZ4_WORD_BYTES = 4 };
+
+static inline uint32_t
+read_lz4_word(const uint8_t *data)
+{
+    return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
+}
+
+/* How many bytes a frame inflates to; -1: it is of another kind, damaged, or there is less room. */
+static int64_t
+inflate_lz4_frame(const Lz4Frames *frames, const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+{
+    int64_t at = frames->header.len, written = 0;
+    if (size < at || memcmp(source, frames->header.buf, at)) {
+        return -1;
+    }
+    while (size - at >= LZ4_WORD_BYTES) {
+        uint32_t word = read_lz4_word(source + at);
+        at += LZ4_WORD_BYTES;
+        if (!word) {
+            return size - at >= frames->behind_frame_bytes ? written : -1;
+        }
+        int64_t packed = word & INT32_MAX, left = room - written, inflated = packed;
+        if (packed > size - at) {
+            return -1;
+        }
+        if (!(word >> 31)) {
+            left = left < frames->block_bytes ? left : frames->block_bytes;
+            inflated = inflate_lz4_block(source + at, packed, target + written, left);
+        }
+        else if (packed <= left) {
+            memcpy(target + written, source + at, packed);
+        }
+        else {
+            inflated = -1;
+        }
+        if (inflated < 0) {
+            return -1;
+        }
+        written += inflated;
+        at += packed + frames->behind_block_bytes;
+    }
+    return -1;
+}
+
+enum { STORED = 0, LZ4 = 3 };
+
+static int64_t
+inflate_payload(const Lz4Frames *frames, int64_t codec, const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+{
+    if (codec == LZ4) {
+        return inflate_lz4_frame(frames, source, size, target, room);
+    }
+    if (codec != STORED || size > room) {
+        return -1;
+    }
+    memcpy(target, source, size);
+    return size;
+}
+
+static Py_ssize_t
+inflate_payloads(const Lz4Frames *frames, const Py_buffer *buffer, const int64_t *payloads, Py_ssize_t count,
+                 const Py_buffer *target, int64_t enough_bytes, int64_t *behind)
+{
+    int64_t written = 0;
+    for (Py_ssize_t nth = 0; nth < count; nth++) {
+        int64_t codec = payloads[nth], start = payloads[count + nth], end = payloads[2 * count + nth];
+        if (written >= enough_bytes || start < 0 || end < start || end > buffer->len) {
+            return nth;
+        }
+        int64_t inflated = inflate_payload(frames, codec, (const uint8_t *)buffer->buf + start, end - start,
+                                           (uint8_t *)target->buf + written, target->len - written);
+        if (inflated < 0) {
+            return nth;
+        }
+        behind[nth] = written += inflated;
+    }
+    return count;
+}
+
+PyDoc_STRVAR(inflate_doc,
+"inflate(buffer, payloads, header, block_bytes, behind_block_bytes, behind_frame_bytes, target, enough_bytes, behind)\n"
+"--\n\n"
+"Inflate payloads, one behind the other. Other threads may run meanwhile.\n\n"
+"Args:\n"
+"    buffer: The bytes.\n"
+"    payloads: int64, (3, payloads): the codec of each, stored or lz4, and where it starts and ends.\n"
+"    header: What each lz4 frame begins with, its blocks being independent.\n"
+"    block_bytes: The most that a block of theirs inflates to.\n"
+"    behind_block_bytes, behind_frame_bytes: The checksums behind them, which nobody looks at.\n"
+"    target: To be filled.\n"
+"    enough_bytes: Once there are so many, no further payload is inflated.\n"
+"    behind: int64, one for each payload, to be filled: where it ends in the target.\n\n"
+"Returns:\n"
+"    How many were inflated. The next one is damaged, of another kind, or has too little room; or these are enough.");
+
+static PyObject *
+inflate(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer, payloads, target, behind;
+    long long enough_bytes;
+    Lz4Frames frames;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*LLLw*Lw*:inflate", &buffer, &payloads, &frames.header, &frames.block_bytes,
+                          &frames.behind_block_bytes, &frames.behind_frame_bytes, &target, &enough_bytes, &behind)) {
+        return NULL;
+    }
+    Py_ssize_t count = behind.len / (Py_ssize_t)sizeof(int64_t);
+    int are_sizes_sound = payloads.len == 3 * behind.len && frames.behind_block_bytes >= 0
+        && frames.behind_block_bytes <= LZ4_WORD_BYTES && frames.behind_frame_bytes >= 0;
+    if (are_sizes_sound) {
+        Py_BEGIN_ALLOW_THREADS
+        count = inflate_payloads(&frames, &buffer, payloads.buf, count, &target, enough_bytes, behind.buf);
+        Py_END_ALLOW_THREADS
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&payloads);
+    PyBuffer_Release(&frames.header);
+    PyBuffer_Release(&target);
+    PyBuffer_Release(&behind);
+    if (!are_sizes_sound) {
+        PyErr_SetString(PyExc_ValueError, "three numbers of each payload, and sizes of checksums, are wanted");
+        return NULL;
+    }
+    return PyLong_FromSsize_t(count);
 }
 
 /* --- copying ----------------------------------------------------------------------------------------------- */
@@ -922,6 +1172,7 @@ static PyMethodDef methods[] = {
     {"read_fields", read_fields, METH_VARARGS, read_fields_doc},
     {"read_headers", read_headers, METH_VARARGS, read_headers_doc},
     {"find_batches", find_batches, METH_VARARGS, find_batches_doc},
+    {"inflate", inflate, METH_VARARGS, inflate_doc},
     {"gather", gather, METH_VARARGS, gather_doc},
     {NULL, NULL, 0, NULL},
 };

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from kwire import speedups
-from kwire.protocol import record_batch_columns
+from kwire.protocol import record_batch_columns, record_decoding
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +44,12 @@ def in_c_and_in_python(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=["few batches", "many batches"])
 def few_and_many_batches(request: pytest.FixtureRequest) -> Iterator[None]:
-    """For tests of fetches: once with headers read one by one, and once as columns, though they are few."""
+    """For tests of fetches: once with headers read, and payloads inflated, one by one, and once all of them together,
+    though they are few."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "many batches":
             patch.setattr(record_batch_columns, "MANY_BATCHES", 1)
+            patch.setattr(record_decoding, "MANY_PAYLOADS", 1)
         yield
 
 

@@ -18,6 +18,7 @@ from kwire.errors import CorruptRecordError
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _LZ4_WORD = struct.Struct("<I")
 _LZ4_END_MARK = (0,)
+_LZ4_LEAST_HEADER_BYTES = 7
 # The shortest header, and the size of the first block.
 _LZ4_HEADER_AND_WORD = struct.Struct("<7sI")
 _LONE_BLOCK_AT = _LZ4_HEADER_AND_WORD.size
@@ -109,6 +110,31 @@ def lone_lz4_block(data: bytes | memoryview) -> tuple[Lz4Block, int] | None:
         return None
     bound_bytes = block_bytes if stored else min(header.block_bytes, block_bytes * _LZ4_MAX_RATIO + _LZ4_SLACK_BYTES)
     return (_LONE_BLOCK_AT, end, stored), bound_bytes
+
+
+class Lz4Frames(NamedTuple):
+    """What frames have in common whose blocks can be inflated one by one, and which say nothing of their size: the
+    header, and what it means."""
+
+    header: bytes
+    block_bytes: int
+    behind_block_bytes: int
+    behind_frame_bytes: int
+
+
+def lz4_frames_like(data: bytes | memoryview) -> Lz4Frames | None:
+    """What the frame at the start of `data` has in common with others of its producer. None: it is another one, or
+    damaged; `lz4_frame` says so."""
+    raw = bytes(data[:_LZ4_LEAST_HEADER_BYTES])
+    if len(raw) < _LZ4_LEAST_HEADER_BYTES or raw[4] & ~_LZ4_CHECKSUMS != _LZ4_SIMPLE:
+        return None
+    try:
+        header = _lz4_header(raw)
+    except CorruptRecordError:
+        return None
+    if not header.has_its_checksum:
+        return None
+    return Lz4Frames(raw, header.block_bytes, header.behind_block_bytes, header.behind_frame_bytes)
 
 
 def _lz4_optional_bytes(flags: int) -> int:

@@ -7,12 +7,13 @@ checked before it is believed: what comes back lies inside its record, its batch
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kwire.errors import CorruptRecordError
-from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, decompress, decompress_into
+from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress, decompress_into, inflate_in_c
 from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LEAST_LENGTH_BYTES, LOG_APPEND_TIME_BIT, Batch, Buffer
 from kwire.protocol.record_batch_columns import BatchColumns, are_of_one_buffer, column
@@ -26,6 +27,10 @@ from kwire.protocol.records_legacy import decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+MANY_PAYLOADS = 4
+"""From so many on they are inflated together, where that can be: one alone does not make up for numpy's calls."""
 
 
 class Decoded(NamedTuple):
@@ -221,19 +226,22 @@ def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
     if is_one_buffer and not codecs.any():
         return _Payloads(batches[0].data, starts, ends)
     buffer = InflationBuffer()
-    behind: list[int] = []
     view = memoryview(batches[0].data)
-    each = zip(counts.tolist(), codecs.tolist(), starts.tolist(), ends.tolist(), strict=True)
-    for index, (count, codec, start, end) in enumerate(each):
+    codecs = np.where(counts == 0, Codec.NONE, codecs)
+    behind: list[int] = []
+    if is_one_buffer and len(batches) >= MANY_PAYLOADS and limits.budget_bytes is not None:
+        limit_bytes, enough_bytes = limits.limit_bytes, limits.budget_bytes
+        behind = inflate_in_c(buffer, view, codecs, starts, ends, limit_bytes=limit_bytes, enough_bytes=enough_bytes)
+    each = zip(codecs.tolist(), starts.tolist(), ends.tolist(), strict=True)
+    for index, (codec, start, end) in enumerate(islice(each, len(behind), None), len(behind)):
+        if behind and limits.budget_bytes is not None and len(buffer) >= limits.budget_bytes:
+            break
         try:
-            if count:
-                whole = view if is_one_buffer else memoryview(batches[index].data)
-                decompress_into(buffer, codec, whole[start:end], limit_bytes=limits.limit_bytes)
+            whole = view if is_one_buffer else memoryview(batches[index].data)
+            decompress_into(buffer, codec, whole[start:end], limit_bytes=limits.limit_bytes)
         except CorruptRecordError as error:
             raise DamagedBatchError(index, error.problem) from error
         behind.append(len(buffer))
-        if limits.budget_bytes is not None and len(buffer) >= limits.budget_bytes:
-            break
     return _Payloads(buffer.finish(), _column([0, *behind[:-1]]), _column(behind))
 
 

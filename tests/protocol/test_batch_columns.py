@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.transactions import visible_batches
-from kwire.protocol import record_batch_columns
+from kwire.protocol import record_batch_columns, record_decoding
 from kwire.protocol.record_batch import Batch, find_batches, iter_batches
 from kwire.protocol.record_batch_columns import MANY_BATCHES, BatchColumns, choose, column, payload_bytes, read_batches
 from kwire.protocol.records import Codec, Decoded, decode_available
+from kwire.testing.cluster.batches import compress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,9 +48,10 @@ def with_checksum(data: bytes) -> bytes:
     return data[:17] + struct.pack(">I", checksum) + data[21:]
 
 
-def packed(plain: bytes) -> bytes:
+def packed(plain: bytes, payload: bytes | None = None) -> bytes:
     """The same batch, compressed."""
-    covered = struct.pack(">h", Codec.LZ4) + plain[23:61] + bytes(cramjam.lz4.compress(plain[61:]))
+    payload = compress(Codec.LZ4, plain[61:]) if payload is None else payload
+    covered = struct.pack(">h", Codec.LZ4) + plain[23:61] + payload
     return with_checksum(plain[:8] + struct.pack(">i", len(covered) + 9) + plain[12:17] + bytes(4) + covered)
 
 
@@ -75,6 +77,8 @@ def one(kind: str, offset: int, size: int) -> bytes:
         "plain": lambda: plain,
         "large": lambda: batch(offset, values={offset: bytes(700 + size)}),
         "packed": lambda: packed(plain),
+        "packed otherwise": lambda: packed(plain, bytes(cramjam.lz4.compress(plain[61:]))),
+        "packed badly": lambda: packed(plain, compress(Codec.LZ4, plain[61:])[:-5]),
         "appended": lambda: appended(plain),
         "emptied": lambda: batch(end=offset + 2),
         "commit": lambda: marker(offset, COMMIT, producer_id=7),
@@ -88,9 +92,9 @@ def one(kind: str, offset: int, size: int) -> bytes:
     return makers[kind]()
 
 
-ORDINARY = ("plain", "large", "packed", "appended", "emptied", "commit", "of a transaction")
-UNUSUAL = ("old", "damaged", "misframed", "one record short", "no number of records")
-kinds = st.lists(st.tuples(st.sampled_from(ORDINARY * 3 + UNUSUAL), st.integers(0, 100)), min_size=1, max_size=12)
+ORDINARY = ("plain", "large", "packed", "packed", "packed", "appended", "emptied", "commit", "of a transaction")
+ODD = ("old", "damaged", "packed otherwise", "packed badly", "misframed", "one record short", "no number of records")
+kinds = st.lists(st.tuples(st.sampled_from(ORDINARY * 3 + ODD), st.integers(0, 100)), min_size=1, max_size=12)
 
 
 def record_set(parts: Sequence[tuple[str, int]]) -> bytes:
@@ -132,6 +136,30 @@ def test_the_same_records_are_decoded(parts: list[tuple[str, int]], budget_bytes
     assert told(decode_available(found, budget_bytes=budget_bytes)) == told(
         decode_available(expected, budget_bytes=budget_bytes)
     )
+
+
+@given(kinds, st.integers(1, 8 * BUDGET_BYTES))
+def test_what_is_inflated_together_is_what_is_inflated_one_by_one(
+    parts: list[tuple[str, int]], budget_bytes: int
+) -> None:
+    batches = read_batches(record_set(parts), check_crcs=True)[0]
+    together, alone = (inflated(batches, budget_bytes, from_so_many_on=many) for many in (1, len(batches) + 1))
+    assert together == alone
+
+
+@pytest.mark.parametrize("many", [1, 10])
+def test_an_emptied_batch_has_no_payload_whatever_its_codec(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
+    monkeypatch.setattr(record_decoding, "MANY_PAYLOADS", many)
+    emptied = packed(batch(end=12), b"")
+    batches = read_batches(one("packed", 0, 5) + emptied + one("packed", 20, 5), check_crcs=True)[0]
+    decoded = decode_available(batches, budget_bytes=BUDGET_BYTES)
+    assert (decoded.columns.offsets.tolist(), decoded.error) == ([0, 1, 20, 21], None)
+
+
+def inflated(batches: Sequence[Batch], budget_bytes: int, *, from_so_many_on: int) -> tuple[Any, ...]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(record_decoding, "MANY_PAYLOADS", from_so_many_on)
+        return told(decode_available(batches, budget_bytes=budget_bytes))
 
 
 def told(decoded: Decoded) -> tuple[Any, ...]:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 else:
     from record_batches import batch
 
-ALSO = Path(__file__).with_name("test_batch_columns.py")
+ALSO = [Path(__file__).with_name(name) for name in ("test_batch_columns.py", "test_inflation_in_c.py")]
 TOP = Path(__file__).parents[2]
 TYPES = {member.value: member for member in TimestampType}
 INCLUDE = sysconfig.get_paths()["include"]
@@ -617,7 +617,7 @@ def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
         "import sys; from importlib import util; from importlib.machinery import ExtensionFileLoader\n"
         f"spec = util.spec_from_loader('kwire._speedups', ExtensionFileLoader('kwire._speedups', {str(built)!r}))\n"
         "module = sys.modules['kwire._speedups'] = util.module_from_spec(spec); spec.loader.exec_module(module)\n"
-        f"tests = {[__file__, str(ALSO)]}\n"
+        f"tests = {[__file__, *map(str, ALSO)]}\n"
         "import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not sanitizer', *tests]))"
     )
     # What the interpreter itself never frees is not asked for. Its allocator would hide that freed memory is used.

@@ -1,0 +1,260 @@
+"""What the module in C inflates together becomes what it becomes one by one, and no byte lies beside its room."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import cramjam
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kwire import speedups
+from kwire.errors import CorruptRecordError
+from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress, inflate_in_c
+from kwire.protocol.compression_buffer import InflationBuffer
+from kwire.protocol.compression_frames import Lz4Frames, lz4_frames_like, xxh32_small
+from kwire.testing.cluster.batches import compress
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+MIB = 1024 * 1024
+TEXT = b"".join(b"line %d of a text that compresses well\n" % number for number in range(4000))
+HEADER = b"\x04\x22\x4d\x18\x60\x40"
+"""Independent blocks of up to 64 KiB, without checksums."""
+FRAMES = Lz4Frames(HEADER + bytes([xxh32_small(HEADER[4:]) >> 8 & 0xFF]), 64 * 1024, 0, 0)
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleType:
+    if speedups.module is None:
+        pytest.skip("kwire._speedups was not built, or is not wanted")
+    return speedups.module
+
+
+def frame(*blocks: bytes, stored: bool = False) -> bytes:
+    """A frame of these blocks, packed already."""
+    sizes = [(len(block) | stored << 31).to_bytes(4, "little") for block in blocks]
+    return FRAMES.header + b"".join(size + block for size, block in zip(sizes, blocks, strict=True)) + bytes(4)
+
+
+def packed_block(data: bytes) -> bytes:
+    return bytes(cramjam.lz4.compress_block(data, store_size=False))
+
+
+def inflated_in_c(
+    payloads: Sequence[tuple[int, bytes]], *, limit_bytes: int = DEFAULT_LIMIT_BYTES, enough_bytes: int = 64 * MIB
+) -> list[bytes]:
+    """What comes of these, each a codec and bytes, with some bytes in front, between and behind."""
+    data, places = bytearray(b"before"), []
+    for codec, payload in payloads:
+        places.append((codec, len(data), len(data) + len(payload)))
+        data += payload + b"beside"
+    codecs, starts, ends = np.array(places, dtype=np.int64).T
+    target = InflationBuffer()
+    behind = inflate_in_c(
+        target, memoryview(data), codecs, starts, ends, limit_bytes=limit_bytes, enough_bytes=enough_bytes
+    )
+    assert len(target) == (behind[-1] if behind else 0)
+    whole = bytes(target.finish())
+    return [whole[start:end] for start, end in pairwise([0, *behind])]
+
+
+repetitive = st.builds(
+    lambda parts: b"".join(part * times for part, times in parts),
+    st.lists(st.tuples(st.binary(max_size=40), st.integers(1, 60)), max_size=30),
+)
+contents = st.one_of(
+    repetitive,
+    st.binary(max_size=300),
+    st.integers(0, 3).map(lambda blocks: TEXT[: blocks * 65_536 + 7]),
+    st.integers(65_530, 65_542).map(bytes),
+)
+
+
+@given(st.lists(st.tuples(st.sampled_from([Codec.NONE, Codec.LZ4]), contents), min_size=1, max_size=8))
+def test_payloads_become_what_was_packed(module: ModuleType, contents: list[tuple[Codec, bytes]]) -> None:
+    payloads = [(codec, compress(codec, content)) for codec, content in contents]
+    expected = [content for _, content in contents] if any(codec for codec, _ in contents) else []
+    assert inflated_in_c(payloads) == expected
+
+
+@given(st.lists(contents, min_size=1, max_size=4), st.data())
+def test_damage_is_left_to_python_or_makes_no_difference(
+    module: ModuleType, contents: list[bytes], data: st.DataObject
+) -> None:
+    payloads = [bytearray(compress(Codec.LZ4, content)) for content in contents]
+    for _ in range(data.draw(st.integers(1, 4))):
+        damaged = data.draw(st.sampled_from(payloads))
+        place = data.draw(st.integers(0, max(0, len(damaged) - 1)))
+        damaged[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    found = inflated_in_c([(Codec.LZ4, bytes(payload)) for payload in payloads])
+    for payload, inflated in zip(payloads, found, strict=False):
+        # A block that ends in a match is none that a compressor writes; the library may refuse it, which is no use.
+        try:
+            assert decompress(Codec.LZ4, bytes(payload)) == inflated
+        except CorruptRecordError:
+            continue
+
+
+@given(st.lists(st.binary(max_size=60), min_size=1, max_size=3))
+def test_whatever_stands_in_a_block_is_inflated_as_the_library_does_or_refused(
+    module: ModuleType, blocks: list[bytes]
+) -> None:
+    payload = frame(*blocks)
+    found = inflated_in_c([(Codec.LZ4, payload)])
+    try:
+        expected = decompress(Codec.LZ4, payload)
+    except CorruptRecordError:
+        return
+    assert found in ([], [expected])
+
+
+@pytest.mark.parametrize("length", [0, 1, 14, 15, 16, 17, 18, 19, 20, 30, 269, 270, 271, 1000])
+@pytest.mark.parametrize("offset", [1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 60_000])
+def test_matches_of_each_length_and_offset(module: ModuleType, length: int, offset: int) -> None:
+    """Sizes on both sides of each step that is copied at once, in the middle of a block and at its end."""
+    random = np.random.default_rng(length * 100_000 + offset)
+    front = random.integers(0, 256, offset, dtype=np.uint8).tobytes()
+    repeated = (front * (length // offset + 1))[:length]
+    content = front + repeated + b"!" + front[:20] + repeated + b"12 bytes here"
+    assert inflated_in_c([(Codec.LZ4, frame(packed_block(content)))]) == [content]
+    assert inflated_in_c([(Codec.LZ4, frame(packed_block(front + repeated)))]) == [front + repeated]
+
+
+def test_blocks_that_are_stored_between_others(module: ModuleType) -> None:
+    noise = np.random.default_rng(1).integers(0, 256, 3000, dtype=np.uint8).tobytes()
+    stored = frame(noise, stored=True)
+    assert inflated_in_c([(Codec.LZ4, stored), (Codec.LZ4, frame(packed_block(TEXT[:5000])))]) == [noise, TEXT[:5000]]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        b"\x10",
+        b"\xf0",
+        b"\xf0\xff",
+        b"\x10a\x01",
+        b"\x10a\x00\x00",
+        b"\x10a\x02\x00\x10b",
+        b"\x1fa\x01\x00",
+        b"\x1fa\x01\x00\xff\xff\xff",
+        b"\xff" * 60,
+    ],
+)
+def test_a_block_that_is_none_is_refused(module: ModuleType, block: bytes) -> None:
+    assert inflated_in_c([(Codec.LZ4, frame(block))]) == []
+
+
+GOOD = frame(packed_block(TEXT[:500]))
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        GOOD[:6],
+        GOOD[:-1],
+        GOOD[:9],
+        b"\x04\x22\x4d\x18\x40" + GOOD[5:],
+        GOOD[:6] + b"\x00" + GOOD[7:],
+        GOOD[:7] + b"\xff\xff\xff\x7f" + GOOD[11:],
+        frame(bytes(70_000), stored=True)[:-100],
+        compress(Codec.ZSTD, TEXT[:500]),
+    ],
+    ids=["nothing", "header", "end", "size", "linked", "checksum", "huge", "stored", "zstd"],
+)
+def test_what_lies_in_front_of_another_frame_is_inflated(module: ModuleType, payload: bytes) -> None:
+    assert inflated_in_c([(Codec.LZ4, GOOD), (Codec.LZ4, payload), (Codec.LZ4, GOOD)]) == [TEXT[:500]]
+    assert inflated_in_c([(Codec.LZ4, payload), (Codec.LZ4, GOOD)]) == []
+
+
+def test_other_codecs_are_left_to_python(module: ModuleType) -> None:
+    zstd = compress(Codec.ZSTD, TEXT)
+    assert inflated_in_c([(Codec.LZ4, GOOD), (Codec.ZSTD, zstd), (Codec.LZ4, GOOD)]) == [TEXT[:500]]
+    assert inflated_in_c([(Codec.ZSTD, zstd), (Codec.ZSTD, zstd)]) == []
+
+
+def test_enough_is_enough(module: ModuleType) -> None:
+    payloads = [(Codec.LZ4, GOOD)] * 10
+    assert len(inflated_in_c(payloads, enough_bytes=1_501)) == 4
+    assert len(inflated_in_c(payloads, enough_bytes=1_500)) == 3
+    assert inflated_in_c(payloads, enough_bytes=0) == []
+
+
+def test_what_grows_far_more_than_is_likely_gets_more_room(module: ModuleType) -> None:
+    zeros = bytes(MIB)
+    assert inflated_in_c([(Codec.LZ4, compress(Codec.LZ4, zeros))] * 3) == [zeros] * 3
+
+
+def test_enough_is_enough_though_the_room_had_to_grow(module: ModuleType) -> None:
+    noise, zeros = np.random.default_rng(1).bytes(100_000), bytes(MIB)
+    payloads = [(Codec.LZ4, compress(Codec.LZ4, content)) for content in (noise, zeros, zeros, zeros)]
+    assert inflated_in_c(payloads, enough_bytes=len(noise) + MIB) == [noise, zeros]
+
+
+def test_nothing_beyond_the_limit(module: ModuleType) -> None:
+    large = (Codec.LZ4, compress(Codec.LZ4, bytes(10_000)))
+    assert inflated_in_c([(Codec.LZ4, GOOD), large], limit_bytes=9_999) == [TEXT[:500]]
+    assert inflated_in_c([large], limit_bytes=10_000) == [bytes(10_000)]
+
+
+@given(st.integers(0, 700), st.sampled_from([TEXT[:500], bytes(500), TEXT[:450] + bytes(50)]))
+def test_no_byte_beside_the_room_is_touched(module: ModuleType, room_bytes: int, content: bytes) -> None:
+    payload = frame(packed_block(content))
+    memory = np.full(1_000, 0xAA, dtype=np.uint8)
+    behind = np.zeros(1, dtype=np.int64)
+    target = memory[100 : 100 + room_bytes]
+    count = module.inflate(payload, np.array([[3], [0], [len(payload)]]), *FRAMES, target, 1 << 40, behind)
+    assert count == (room_bytes >= len(content))
+    assert memory[:100].tolist() == [0xAA] * 100
+    assert memory[100 + room_bytes :].tolist() == [0xAA] * (900 - room_bytes)
+    assert not count or target[: len(content)].tobytes() == content
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 3), (0, 10_000), (2**62, 2**62), (-(2**63), 2**63 - 1)])
+def test_a_payload_outside_of_the_buffer_is_refused(module: ModuleType, start: int, end: int) -> None:
+    target, behind = np.zeros(100, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    for codec in Codec.NONE, Codec.LZ4:
+        assert not module.inflate(GOOD, np.array([[codec], [start], [end]]), *FRAMES, target, 1 << 40, behind)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"payloads": np.zeros((3, 2), dtype=np.int64)},
+        {"payloads": np.zeros((2, 1), dtype=np.int64)},
+        {"behind_block_bytes": -1},
+        {"behind_block_bytes": 5},
+        {"behind_frame_bytes": -1},
+    ],
+)
+def test_sizes_that_cannot_be_are_an_error(module: ModuleType, other: dict[str, object]) -> None:
+    arguments = {
+        "buffer": GOOD,
+        "payloads": np.array([[3], [0], [len(GOOD)]]),
+        **FRAMES._asdict(),
+        "target": np.zeros(1_000, dtype=np.uint8),
+        "enough_bytes": 1_000,
+        "behind": np.zeros(1, dtype=np.int64),
+    }
+    assert module.inflate(*arguments.values()) == 1
+    with pytest.raises(ValueError, match="are wanted"):
+        module.inflate(*{**arguments, **other}.values())
+
+
+def test_without_the_module_nothing_is_inflated_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(speedups, "module", None)
+    assert inflated_in_c([(Codec.LZ4, GOOD)] * 5) == []
+
+
+def test_frames_that_say_their_size_are_not_alike() -> None:
+    assert lz4_frames_like(GOOD) == FRAMES
+    with_size = HEADER[:4] + b"\x68\x40" + (500).to_bytes(8, "little")
+    assert lz4_frames_like(with_size + bytes([xxh32_small(with_size[4:]) >> 8 & 0xFF]) + GOOD[7:]) is None
+    assert lz4_frames_like(b"\x00" * 20) is None
+    assert lz4_frames_like(HEADER[:5] + b"\x00\x00") is None
