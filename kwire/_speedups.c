@@ -1,10 +1,10 @@
 /* The loops over records that take most of a consumer's time, in C.
 
    Contract: what is found, inflated and read here is what `kwire/protocol/record_batch.py`, `compression.py` and
-   `record_fields.py` find, inflate and read;
-   what is made here is what `kwire/fetching/partition_records.py` and `arrow.py` make. They are complete without this
-   module, and `kwire/speedups.py` decides whether it is used. Bytes that are not sound are refused without a word:
-   Python reads them again, and says what is wrong. No byte outside of a buffer is touched, whatever the buffers hold.
+   `record_fields.py` find, inflate and read; what is made here is what `kwire/fetching/partition_records.py` and
+   `arrow.py` make. They are complete without this module, and `kwire/speedups.py` decides whether it is used. Bytes that
+   are not sound are refused without a word: Python reads them again, and says what is wrong. No byte outside of a buffer
+   is touched, whatever the buffers hold.
 
    Only the stable part of Python's API is used (setup.py sets Py_LIMITED_API), so one binary serves Python 3.11 and all
    later ones, but for those without the interpreter's lock, which have their own. */
