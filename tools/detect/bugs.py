@@ -21,7 +21,7 @@ BUGS: tuple[Bug, ...] = (
         name="commits-on-handing-out",
         story="auto-commit covers records that the application is still busy with",
         file="consumer/polling.py",
-        old="        if chunks and not records:\n            self._state.interrupt_loop()",
+        old="        if not chunks:\n            self._state.interrupt_loop()",
         new="        if chunks:\n            self._state.interrupt_loop()",
     ),
     Bug(
