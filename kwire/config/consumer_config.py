@@ -183,7 +183,7 @@ class ConsumerConfig(SecurityConfig):
     )
     fetch_buffer_bytes: int = setting(
         64 * MIB,
-        "The most that is fetched ahead of poll (KIP-81); one poll stops at a quarter of it. kwire's own.",
+        "The most that is fetched ahead of poll (KIP-81); one poll stops at a quarter of it, or 4 MiB. kwire's own.",
         integer(1, MAX_LONG),
     )
 

@@ -28,6 +28,9 @@ LARGEST_PORTION = 100_000
 # A poll stops at this part of what the buffer may hold. While it decodes, the network thread fills the buffer again, so
 # large records would come without end.
 POLLS_IN_BUFFER = 4
+# Nor does it return more than this: what is larger leaves the processor's cache before it is used. Polls of 10,000
+# records of 1,000 B took a third longer with 16 MiB (measured).
+MOST_BYTES = 4 * 1024 * 1024
 
 IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
 
@@ -53,7 +56,7 @@ class Polling(Generic[K, V]):
             state.link.buffer,
             _deserializers(config),
             max_poll_records=config.max_poll_records,
-            most_bytes=max(1, config.fetch_buffer_bytes // POLLS_IN_BUFFER),
+            most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MOST_BYTES)),
             read_committed=bool(config.isolation_level.value),
             check_crcs=config.check_crcs,
             head_share=config.parallel_rebalance_head_share,
