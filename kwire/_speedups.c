@@ -550,7 +550,8 @@ inflate_lz4_frame(const Lz4Frames *frames, const uint8_t *source, int64_t size, 
 enum { STORED = 0, LZ4 = 3 };
 
 static int64_t
-inflate_payload(const Lz4Frames *frames, int64_t codec, const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+inflate_payload(const Lz4Frames *frames, int64_t codec, const uint8_t *source, int64_t size, uint8_t *target,
+                int64_t room)
 {
     if (codec == LZ4) {
         return inflate_lz4_frame(frames, source, size, target, room);
@@ -609,7 +610,7 @@ inflate(PyObject *Py_UNUSED(module), PyObject *arguments)
         return NULL;
     }
     Py_ssize_t count = behind.len / (Py_ssize_t)sizeof(int64_t);
-    int are_sizes_sound = payloads.len == 3 * behind.len && frames.behind_block_bytes >= 0
+    int are_sizes_sound = payloads.len == 3 * behind.len && frames.block_bytes >= 0 && frames.behind_block_bytes >= 0
         && frames.behind_block_bytes <= LZ4_WORD_BYTES && frames.behind_frame_bytes >= 0;
     if (are_sizes_sound) {
         Py_BEGIN_ALLOW_THREADS
@@ -622,7 +623,7 @@ inflate(PyObject *Py_UNUSED(module), PyObject *arguments)
     PyBuffer_Release(&target);
     PyBuffer_Release(&behind);
     if (!are_sizes_sound) {
-        PyErr_SetString(PyExc_ValueError, "three numbers of each payload, and sizes of checksums, are wanted");
+        PyErr_SetString(PyExc_ValueError, "three numbers of each payload, and sizes that can be, are wanted");
         return NULL;
     }
     return PyLong_FromSsize_t(count);

@@ -28,8 +28,9 @@ LARGEST_PORTION = 100_000
 # A poll stops at this part of what the buffer may hold. While it decodes, the network thread fills the buffer again, so
 # large records would come without end.
 POLLS_IN_BUFFER = 4
-# Nor does it return more than this: what is larger leaves the processor's cache before it is used. Polls of 10,000
-# records of 1,000 B took a third longer with 16 MiB (measured).
+# Nor does it go on once it has this much, which is one portion of decoded records (`open_fetch.PORTION_BYTES`): what is
+# larger leaves the processor's cache before it is used. With 16 MiB, polls of 10,000 records of 1,000 B took a third
+# longer (measured).
 MOST_BYTES = 4 * 1024 * 1024
 
 IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'

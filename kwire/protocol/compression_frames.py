@@ -75,9 +75,9 @@ def lz4_frame(data: bytes | memoryview, *, fix_checksum: bool) -> Lz4Frame:
     `fix_checksum` rewrites the header checksum: with magic 0 Kafka's clients computed it over the wrong bytes,
     which KIP-57 kept for that format and mended from magic 1 on.
     """
-    if len(data) < 7:
+    if len(data) < _LZ4_LEAST_HEADER_BYTES:
         raise CorruptRecordError(f"undecodable lz4 payload: {len(data)} bytes are less than a frame header")
-    header = _lz4_header(bytes(data[: 7 + _lz4_optional_bytes(data[4])]))
+    header = _lz4_header(bytes(data[: _LZ4_LEAST_HEADER_BYTES + _lz4_optional_bytes(data[4])]))
     end, bound_bytes, blocks = _lz4_blocks(data, header)
     frame = data[:end]
     is_simple = header.flags & _LZ4_SIMPLE_MASK == _LZ4_SIMPLE and (fix_checksum or header.has_its_checksum)

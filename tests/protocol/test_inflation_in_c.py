@@ -94,7 +94,7 @@ def test_damage_is_left_to_python_or_makes_no_difference(
         damaged[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
     found = inflated_in_c([(Codec.LZ4, bytes(payload)) for payload in payloads])
     for payload, inflated in zip(payloads, found, strict=False):
-        # A block that ends in a match is none that a compressor writes; the library may refuse it, which is no use.
+        # The library refuses a block that ends in a match, and the module takes it. No compressor writes such a block.
         try:
             assert decompress(Codec.LZ4, bytes(payload)) == inflated
         except CorruptRecordError:
@@ -228,6 +228,7 @@ def test_a_payload_outside_of_the_buffer_is_refused(module: ModuleType, start: i
     [
         {"payloads": np.zeros((3, 2), dtype=np.int64)},
         {"payloads": np.zeros((2, 1), dtype=np.int64)},
+        {"block_bytes": -1},
         {"behind_block_bytes": -1},
         {"behind_block_bytes": 5},
         {"behind_frame_bytes": -1},
