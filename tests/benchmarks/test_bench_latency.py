@@ -141,8 +141,8 @@ def test_a_missed_target_is_no_failure_and_a_wrong_answer_is(
 @pytest.mark.integration
 @pytest.mark.slow
 def test_records_of_a_real_broker_are_timed() -> None:
-    results = latency.run(rounds=1, seconds=0.5, contestants=EACH)
+    results = latency.run(rounds=1, seconds=2, contestants=EACH)
     found = {(each.name, each.contestant): each.median for each in results}
     for contestant in EACH:
         assert 0 < found["p50_ms", contestant] <= found["p99_ms", contestant]
-        assert found["records", contestant] > 10, "of 500, on a machine that has time"
+        assert found["records", contestant] > 40, "of 2,000, on a machine that has time"
