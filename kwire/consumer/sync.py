@@ -166,7 +166,8 @@ class Consumer(Facade[K, V]):
             timeout: Seconds, or a timedelta; 0 takes what is there.
 
         Returns:
-            Up to `max_poll_records` of them, and no more once they take 4 MiB (or a quarter of `fetch_buffer_bytes`).
+            Up to `max_poll_records` of them. Once they take 4 MiB (or a quarter of `fetch_buffer_bytes`), no further
+                fetch is added.
 
         Raises:
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: The reset policy is "none".
