@@ -3,9 +3,9 @@
 `reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
 TLS, under Java's names, whether another thread is `busy` all the time, whether the client keeps its `defaults`, and
 whether a peer's calls are those of kwire's `adapter` for it. The clock starts with the client made and nothing
-subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. All who make a record for each
-record take key, value, offset and timestamp out of it, in one loop. Tuned, all check the checksums of batches;
-librdkafka has to be asked for that.
+subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. What a program imports at its
+top is not; what a client loads by itself later is. All who make a record for each record take key, value, offset and
+timestamp out of it, in one loop. Tuned, all check the checksums of batches; librdkafka has to be asked for that.
 """
 
 from __future__ import annotations
@@ -180,11 +180,17 @@ def kwire_consumer(bootstrap_servers: str) -> Consumer[bytes, bytes]:
 
 
 def kwire_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    load_arrow()
     with kwire_consumer(bootstrap_servers) as consumer:
         reading.begin()
         consumer.subscribe([topic])
         while reading.more():
             reading.add(touch_columns(consumer.poll(POLL_S)))
+
+
+def load_arrow() -> None:
+    """Who works with tables imports Arrow where the program begins, as others import their client there."""
+    import pyarrow.compute  # noqa: F401
 
 
 def touch_columns(records: Records[bytes, bytes]) -> tuple[int, int, int]:
@@ -228,6 +234,7 @@ def kwire_async_rows(bootstrap_servers: str, topic: str, reading: Reading) -> No
 
 
 def kwire_async_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
+    load_arrow()
     asyncio.run(kwire_async_polls(bootstrap_servers, topic, reading, touch_columns))
 
 
