@@ -384,6 +384,8 @@ find_batches(PyObject *Py_UNUSED(module), PyObject *arguments)
 /* The lz4 block format: each sequence is a token, literals, and a match, which copies what was written `offset` bytes
    before. The last sequence has no match. A length that fills its half of the token goes on in further bytes. */
 enum { LZ4_LEAST_MATCH = 4, LZ4_LONG = 15, STEP_BYTES = 16 };
+/* What stands behind literals, if they are not the last: an offset, and a token with at least five literals. */
+enum { LZ4_LEAST_REST = 2 + 1 + 5 };
 
 /* A sequence whose lengths are in its token reads less, and writes less, steps that go beyond its end included. */
 enum { SLACK_BYTES = 40, SHORT_STEP_BYTES = 8 };
@@ -473,7 +475,7 @@ inflate_lz4_block(const uint8_t *source, int64_t size, uint8_t *target, int64_t 
         }
         source += literals;
         at += literals;
-        if (source_end - source < 2) {
+        if (source_end - source < LZ4_LEAST_REST) {
             return source == source_end ? at - target : -1;
         }
         int64_t offset = source[0] | source[1] << 8;
@@ -648,7 +650,8 @@ copy_fields(const Py_buffer *buffer, const int64_t *starts, const int64_t *lengt
 {
     int64_t at = 0;
     for (Py_ssize_t nth = 0; nth < count; nth++) {
-        int64_t start = starts[nth], length = lengths[nth] < 0 ? 0 : lengths[nth];
+        int64_t start = starts[nth], length = lengths[nth];
+        length = length < 0 ? 0 : length;
         edges[nth] = (int32_t)at;
         if (length > data->len - at || (length && (start < 0 || start > buffer->len - length))) {
             return 0;
@@ -983,6 +986,31 @@ header_name(const RecordIterator *records, const char *key, int64_t length)
     return PyObject_CallFunction(records->text_of, "y#", key, (Py_ssize_t)length);
 }
 
+/* From Python 3.14 on a tuple keeps its hash, and -1 until somebody asks. Its type's `tp_alloc` leaves 0 there, which
+   would be taken for the hash of each. */
+typedef struct {
+    PyVarObject head;
+    Py_hash_t hash;
+} TupleWithHash;
+
+static int tuples_keep_hash;
+
+/* A tuple, or an instance of a class of tuples that has no fields of its own. Until it is filled the collector is not
+   shown it, nor is whoever asks the collector for all objects. */
+static PyObject *
+new_tuple(allocfunc allocate, PyObject *type, Py_ssize_t count)
+{
+    PyObject *tuple = allocate((PyTypeObject *)type, count);
+    if (tuple == NULL) {
+        return NULL;
+    }
+    PyObject_GC_UnTrack(tuple);
+    if (tuples_keep_hash) {
+        ((TupleWithHash *)tuple)->hash = -1;
+    }
+    return tuple;
+}
+
 /* Puts what must not be NULL into a new tuple; that takes the reference. */
 static inline int
 set_item(PyObject *tuple, Py_ssize_t place, PyObject *item)
@@ -993,7 +1021,7 @@ set_item(PyObject *tuple, Py_ssize_t place, PyObject *item)
 static PyObject *
 new_header(RecordIterator *records, SameHeader *same, const char *key, int64_t key_length, PyObject *value)
 {
-    PyObject *header = value == NULL ? NULL : records->new_header((PyTypeObject *)records->header_type, HEADER_FIELDS);
+    PyObject *header = value == NULL ? NULL : new_tuple(records->new_header, records->header_type, HEADER_FIELDS);
     if (header == NULL) {
         Py_XDECREF(value);
         return NULL;
@@ -1004,8 +1032,7 @@ new_header(RecordIterator *records, SameHeader *same, const char *key, int64_t k
         Py_DECREF(header);
         return NULL;
     }
-    PyObject_GC_UnTrack(header);
-    return header;
+    return header; /* of text and bytes, which refer to nothing: the collector need not look at it */
 }
 
 /* One header; `is_last` is set to whether it is the very one that the last record has there. */
@@ -1020,7 +1047,7 @@ header_at(RecordIterator *records, int64_t at, Py_ssize_t nth, int *is_last)
     if (!lie_inside(records, key_start, key_length) || !lie_inside(records, value_start, value_length)) {
         return NULL;
     }
-    const char *key = BYTES_AT(records, key_start), *value = BYTES_AT(records, value_start);
+    const char *key = BYTES_AT(records, key_start), *value = value_length < 0 ? NULL : BYTES_AT(records, value_start);
     SameHeader *same = &records->same_headers[nth % SAME_HEADERS];
     *is_last = same->header != NULL && same->key_length == key_length && same->value_length == value_length
         && value_length <= SAME_VALUE_BYTES && !memcmp(same->key, key, key_length)
@@ -1053,6 +1080,9 @@ headers_of(RecordIterator *records)
     }
     Py_ssize_t count = behind - start;
     PyObject *headers = PyTuple_New(count);
+    if (headers != NULL) {
+        PyObject_GC_UnTrack(headers);
+    }
     int are_last = headers != NULL && records->last_headers != NULL && PyTuple_Size(records->last_headers) == count;
     for (Py_ssize_t nth = 0; headers != NULL && nth < count; nth++) {
         int is_last = 0;
@@ -1067,9 +1097,6 @@ headers_of(RecordIterator *records)
     if (headers != NULL && are_last) {
         Py_DECREF(headers);
         return Py_NewRef(records->last_headers);
-    }
-    if (headers != NULL) {
-        PyObject_GC_UnTrack(headers);
     }
     Py_XDECREF(records->last_headers);
     records->last_headers = Py_XNewRef(headers);
@@ -1100,15 +1127,15 @@ fill_record(RecordIterator *records, PyObject *record)
 static PyObject *
 next_record(RecordIterator *records)
 {
-    PyObject *record = records->new_record((PyTypeObject *)records->record_type, RECORD_FIELDS);
+    PyObject *record = new_tuple(records->new_record, records->record_type, RECORD_FIELDS);
     if (record == NULL || !fill_record(records, record)) {
         Py_XDECREF(record);
         return NULL;
     }
-    if (records->keys == NULL && records->values == NULL) {
-        /* It has bytes, text and numbers alone, which refer to nothing. So the collector need not look at it, again
-           and again, while a program keeps millions of them. */
-        PyObject_GC_UnTrack(record);
+    if (records->keys != NULL || records->values != NULL) {
+        /* Else it has bytes, text and numbers alone, which refer to nothing. So the collector need not look at it,
+           again and again, while a program keeps millions of them. */
+        PyObject_GC_Track(record);
     }
     records->row++;
     return record;
@@ -1157,12 +1184,47 @@ static PyType_Spec records_spec = {
 
 /* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
    date may have an older binary. */
-enum { FORM = 3 };
+enum { FORM = 4 };
+
+/* Whether tuples keep their hash is not in the stable part of the API; how large they are is. */
+static int
+look_at_tuples(void)
+{
+    PyObject *size = PyObject_GetAttrString((PyObject *)&PyTuple_Type, "__basicsize__");
+    Py_ssize_t size_bytes = size == NULL ? -1 : PyLong_AsSsize_t(size);
+    Py_XDECREF(size);
+    tuples_keep_hash = size_bytes >= (Py_ssize_t)sizeof(TupleWithHash);
+    return size_bytes < 0 ? -1 : 0;
+}
+
+/* Whether a tuple that is made here has the hash of one that Python makes. If it has not, perhaps in a later Python,
+   the module cannot be imported, and kwire does without it. */
+static int
+check_hash(void)
+{
+    PyObject *type = PyObject_CallFunction((PyObject *)&PyType_Type, "s(O){s()}", "Pair", &PyTuple_Type, "__slots__");
+    allocfunc allocate = type == NULL ? NULL : (allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc);
+    PyObject *made = allocate == NULL ? NULL : new_tuple(allocate, type, 2);
+    PyObject *plain = PyTuple_Pack(2, Py_None, Py_None);
+    int is_checked = made != NULL && plain != NULL && set_item(made, 0, Py_NewRef(Py_None))
+        && set_item(made, 1, Py_NewRef(Py_None));
+    if (is_checked && PyObject_Hash(made) != PyObject_Hash(plain)) {
+        PyErr_SetString(PyExc_ImportError, "tuples of this Python are made in another way");
+        is_checked = 0;
+    }
+    Py_XDECREF(plain);
+    Py_XDECREF(made);
+    Py_XDECREF(type);
+    return is_checked ? 0 : -1;
+}
 
 static int
 fill_module(PyObject *module)
 {
     fill_crc_of_byte();
+    if (look_at_tuples() < 0 || check_hash() < 0) {
+        return -1;
+    }
     PyObject *type = PyType_FromModuleAndSpec(module, &records_spec, NULL);
     int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
     Py_XDECREF(type);
