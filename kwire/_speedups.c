@@ -22,6 +22,32 @@
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
+/* From Python 3.12 on None, small numbers and many names are not counted. What is compiled with the headers of 3.11
+   would count them up with each record, and never down: 3.14 ends where a name was counted up a billion times. So there
+   the functions count, which do what the running Python does. */
+#if defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
+static inline PyObject *
+new_reference(PyObject *object)
+{
+    if (Py_Version >= 0x030C0000) {
+        Py_IncRef(object);
+    }
+    else {
+        Py_XINCREF(object);
+    }
+    return object;
+}
+
+#undef Py_NewRef
+#undef Py_XNewRef
+#undef Py_DECREF
+#undef Py_XDECREF
+#define Py_NewRef(object) new_reference((PyObject *)(object))
+#define Py_XNewRef(object) new_reference((PyObject *)(object))
+#define Py_DECREF(object) Py_DecRef((PyObject *)(object))
+#define Py_XDECREF(object) Py_DecRef((PyObject *)(object))
+#endif
+
 /* What a function answers that fills buffers: None, or this error. */
 static PyObject *
 none_or_error(int is_done, const char *problem)
