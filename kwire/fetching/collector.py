@@ -105,7 +105,7 @@ class FetchCollector(Generic[K, V]):
                 most = min(left, portion) if len(hungry) > 1 else left
                 source.collector.collect(views[source], into, most, left_bytes, keep_failures=self.keeps_failures)
             except (CorruptPartitionError, KafkaError):
-                if len(into) == begin:
+                if not any(entry.records for entry in into[begin:]):
                     self._last = source
                     raise
                 self._first = source  # it is met again, in front of everything else

@@ -227,6 +227,18 @@ def test_what_cannot_be_read_is_told_though_the_other_cursor_always_fills_a_poll
     assert errors >= 2
 
 
+@pytest.mark.parametrize(
+    "lag", [damaged(batch(0, 1)), batch(0, 1, values={0: UNREADABLE})], ids=["damaged", "unreadable"]
+)
+def test_an_error_behind_a_position_that_moves_without_records_is_raised_at_once(cursors: Cursors, lag: bytes) -> None:
+    """Where transactions were aborted, for example. It was kept for the next poll, though this one had nothing else to
+    return, and waited."""
+    cursors.fetch(Cursor.MAIN, batch(98, 99), at=100)
+    cursors.fetch(Cursor.CHILD, lag, at=0)
+    with pytest.raises((CorruptPartitionError, RecordDeserializationError)):
+        cursors.collect()
+
+
 def test_without_a_child_the_main_cursor_has_all_of_a_poll(cursors: Cursors) -> None:
     cursors.fetch(Cursor.MAIN, batch(*range(100, 110)), at=100)
     assert cursors.collect(AssignmentView(epochs={TP: MAIN_EPOCH})) == main(*range(100, 108))
