@@ -181,9 +181,10 @@ class Delivery(Generic[K, V]):
         return [entry.chunk for entry in due if entry.records]
 
     def put_back(self) -> None:
-        """The poll that was about to return this has raised: the next one returns it."""
+        """The poll that was about to return this has raised: the next one returns it. One that raised before it had
+        anything may have ended a loop: what that has seen stays delivered."""
         now = self._now
-        if now is not self._returned:
+        if now is not self._returned and now.chunks:
             self._now = _HandedOut([*map(Collected.of, now.chunks), *now.pending])
 
     # --- a loop ---------------------------------------------------------------------------------------------

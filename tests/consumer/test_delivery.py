@@ -245,6 +245,19 @@ def test_failing_over_the_record_a_loop_was_interrupted_at_delivers_what_lies_in
     assert taken(delivery) == {A: 4, B: 11}
 
 
+def test_what_a_loop_has_seen_stays_delivered_though_the_next_poll_raises_before_it_has_anything() -> None:
+    """The exception of a signal handler, between the end of the loop and what the network thread is told of it."""
+    delivery = polled(chunk(A, range(4)), chunk(B, range(10, 13)), to_loop=True)
+    for record in delivery.iterate():
+        if record.topic_partition == B:
+            break
+    delivery.come_back()
+    delivery.interrupt()
+    delivery.put_back()
+    assert taken(delivery) == {A: 4, B: 11}
+    assert handed_out(delivery) == [(B, 11), (B, 12)]
+
+
 # --- offsets that the application commits ---------------------------------------------------------------------------
 
 
