@@ -77,6 +77,13 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.offsets)
 
+    def __copy__(self) -> RecordColumns:
+        """The same object: it never changes, and may have arrays that are not made yet."""
+        return self
+
+    def __deepcopy__(self, _memo: object) -> RecordColumns:
+        return self
+
     @property
     def few_rows(self) -> Sequence[Row] | None:
         """The records, where they are so few that they were read as rows."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import pickle
 import sys
 import tracemalloc
 import weakref
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +23,8 @@ from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.partition_records import _BLOCK_ROWS, PartitionRecords
 from kwire.model import Header, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
 from kwire.protocol.record_columns import RecordColumns
+from kwire.protocol.record_columns import Row as _Row
+from kwire.protocol.record_few import FewColumns
 from kwire.protocol.record_headers import HeaderColumns
 
 pytestmark = pytest.mark.usefixtures("in_c_and_in_python")
@@ -395,6 +399,22 @@ def test_values_of_one_length_and_of_several_come_out_whole(values: list[bytes |
     table.validate(full=True)
     assert table["key"].to_pylist() == table["value"].to_pylist() == values
     assert [header["value"] for headers in table["headers"].to_pylist() for header in headers] == values
+
+
+@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_copies_have_the_same_records(copied: Callable[[Any], Any], few: bool) -> None:
+    """Those of a slice had no length, and those of few records no rows: both make their arrays when they are asked."""
+    chunk = chunk_of(ROWS)
+    columns = FewColumns(b"ab", [row(5), row(6)]) if few else chunk.columns.slice(1, 3)
+    part = replace(chunk, columns=columns)
+    records = copied(Records([part]))
+    assert (len(records), list(records)) == (2, list(part))
+    assert len(copied(part).columns) == len(copied(part.columns)) == 2
+
+
+def row(offset: int) -> _Row:
+    return _Row(offset, 1, 0, -1, 0, 1, 1, 1)
 
 
 def test_a_slice_becomes_the_rows_of_the_slice() -> None:
