@@ -56,7 +56,7 @@ class Revocation:
     def begin_poll(self) -> Partitions:
         """What is due is on no list any more, and returned; what was delayed is on the first."""
         due = self.due
-        self.has_news = False
+        self.has_news = self.has_news and not self._is_told
         if self._is_told:
             self._is_told = False
             self.revoke_next = self.revoke_thereafter
@@ -66,6 +66,10 @@ class Revocation:
     def end_poll(self) -> None:
         """The poll returns, and with it what there is to tell."""
         self._is_told = True
+
+    def undo_poll(self) -> None:
+        """It raised after all: a signal handler's exception struck while it was about to return."""
+        self._is_told = False
 
     def request(self, partitions: Partitions) -> None:
         """The group wants them back."""

@@ -226,6 +226,7 @@ class ConsumerSession(Generic[K, V]):
         """The poll raises, so the application gets nothing of what it was about to return."""
         self.state.callback = None
         self.state.delivery.put_back()
+        self.state.revocation.undo_poll()
         discard_error(self.link.mailbox, error)
 
     def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:

@@ -125,8 +125,29 @@ def test_only_what_names_a_partition_is_news(revocation: Revocation, what: str) 
     getattr(revocation, what)(of(A))
     getattr(revocation, what)(of())
     news.append(revocation.has_news)
+    revocation.end_poll()
     revocation.begin_poll()
     assert [*news, revocation.has_news] == [False, True, False]
+
+
+@pytest.mark.parametrize("what", ["request", "lose"])
+def test_the_news_of_a_poll_that_raised_are_news_to_the_next(revocation: Revocation, what: str) -> None:
+    revocation.begin_poll()
+    getattr(revocation, what)(of(A))  # and a signal handler's exception strikes
+    revocation.begin_poll()
+    assert revocation.has_news
+    revocation.end_poll()
+    revocation.begin_poll()
+    assert not revocation.has_news
+
+
+def test_a_poll_that_raised_when_it_was_about_to_return_has_told_nothing(revocation: Revocation) -> None:
+    revocation.begin_poll()
+    revocation.request(of(A))
+    revocation.end_poll()
+    revocation.undo_poll()
+    assert (poll(revocation), revocation.revoke_next) == (of(), of(A))
+    assert poll(revocation) == of(A)
 
 
 def test_leaving_forgets_what_was_asked_for(revocation: Revocation) -> None:

@@ -297,6 +297,25 @@ def test_a_wake_up_costs_no_delay(scene: Scene) -> None:
     assert scene.told.events == [("revoked", {A})]
 
 
+def test_a_poll_that_is_interrupted_at_its_end_completes_no_revoke(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The application has not seen what is to be revoked: it could delay nothing."""
+    scene.revoke(A)
+    with monkeypatch.context() as patch:
+        patch.setattr(scene.consumer._session.link.metrics.polls, "ended", strike)
+        with pytest.raises(KeyboardInterrupt):
+            scene.consumer.poll(0)
+    assert scene.consumer.poll(0).to_be_revoked == {A}
+    assert scene.told.events == []
+    scene.consumer.poll(0)
+    assert scene.told.events == [("revoked", {A})]
+
+
+def strike(_now_ms: float) -> None:
+    raise KeyboardInterrupt
+
+
 def test_a_loop_completes_a_revoke_between_two_records(scene: Scene) -> None:
     """The iterator polls until there is a record: here for ever, until it is woken."""
     scene.listen(Told(lambda consumer: scene.consumer.wakeup()))
