@@ -136,6 +136,8 @@ class Delivery(Generic[K, V]):
         self._now: _HandedOut[K, V] = _HandedOut([])
         self._returned = self._now
         """What the last poll has handed out, once it has returned; nobody has what a poll that raised handed out."""
+        self._passed: list[PartitionRecords[K, V]] = []
+        """Chunks without records that this poll has met before it had any: it goes on behind them."""
 
     @property
     def pending(self) -> Pending[K, V]:
@@ -147,6 +149,8 @@ class Delivery(Generic[K, V]):
     def come_back(self) -> None:
         """A poll begins: the one before has returned, or has put back what it was about to return."""
         self._returned = self._now
+        if self._passed:
+            self._passed = []
 
     def has_due(self, view: AssignmentView) -> bool:
         """Whether records are pending that may be returned now."""
@@ -159,7 +163,7 @@ class Delivery(Generic[K, V]):
         return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
     def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
-        """A poll is about to return what is pending and due: the chunks that have records.
+        """A poll is about to return what is pending and due; nothing, if no record is: that is `passed` then.
 
         What a seek or a rebalance has made stale is forgotten; that of a paused partition waits until it is resumed.
         """
@@ -178,7 +182,14 @@ class Delivery(Generic[K, V]):
             self._now = _HandedOut(waiting, chunks, (), _Loop(chunks, monotonic_ms() + LOOP_MS))
         else:
             self._now = _HandedOut(waiting, chunks, [chunk.delivered for chunk in chunks])
-        return [entry.chunk for entry in due if entry.records]
+        if any(entry.records for entry in due):
+            return chunks
+        self._passed += chunks
+        return ()
+
+    def passed(self, view: AssignmentView) -> Sequence[PartitionRecords[K, V]]:
+        """The chunks without records that this poll has met before it had any: where they say that positions are."""
+        return [chunk for chunk in self._passed if _is_due(chunk, view)] if self._passed else ()
 
     def put_back(self) -> None:
         """The poll that was about to return this has raised: the next one returns it. One that raised before it had

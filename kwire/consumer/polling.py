@@ -188,7 +188,8 @@ class Polling(Generic[K, V]):
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
         """What a poll returns: these, and how revocation stands."""
         revocation = self._state.revocation
-        return Records(chunks, to_be_revoked=revocation.revoke_next, lost=revocation.lost)
+        passed = self._delivery.passed(self._mailbox.view)
+        return Records((*passed, *chunks), to_be_revoked=revocation.revoke_next, lost=revocation.lost)
 
     def keep_failures(self, keeps: bool) -> None:
         """Whether polls return records that cannot be deserialized (`PartitionRecords.failures`), or raise."""

@@ -14,6 +14,8 @@ from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
 from kwire.epochs import AssignmentEpoch
 from kwire.events import GetLag, GetLogEnds, GetPosition, Redeliver, Reply, ResetPositions, ResetTo, Seek, SetHold
+from kwire.fetching.cursor_collector import Collected
+from kwire.fetching.partition_records import PartitionRecords
 from kwire.holds import Hold
 from kwire.model import Cursor, K, LogEnds, OffsetAndMetadata, TopicPartition, V
 
@@ -95,6 +97,10 @@ class PositionCalls(Generic[K, V]):
         tp = self._state.checked_own(partition)
         self._state.interrupt_loop()
         self._tell(partial(Redeliver, tp, position, stop))
+
+    def pass_again(self, chunk: PartitionRecords[K, V]) -> None:
+        """Tell with a poll to come once more of this chunk, which has no records."""
+        self._state.delivery.pending.append(Collected.of(chunk))
 
     def paused(self) -> Steps[frozenset[TopicPartition]]:
         """See `Consumer.paused`."""

@@ -69,12 +69,15 @@ class Backpressure(Generic[K, V]):
         who uses the consumer. Each cursor goes back by itself."""
         runs: dict[tuple[TopicPartition, int | None], list[PartitionRecords[K, V]]] = {}
         for chunk in chunks:
-            if len(chunk):
-                runs.setdefault((chunk.topic_partition, chunk.epoch), []).append(chunk)
+            runs.setdefault((chunk.topic_partition, chunk.epoch), []).append(chunk)
         for cursor, held in self._held.items():
             self._hold(cursor, held | {tp for (tp, _), run in runs.items() if run[0].cursor is cursor})
         for (tp, _), run in runs.items():
-            cursor, columns = run[0].cursor, run[0].columns
+            first = next(filter(len, run), None)
+            if first is None:  # only a position, behind what nobody may see
+                self._positions.pass_again(run[-1])
+                continue
+            cursor, columns = first.cursor, first.columns
             epoch = leader_epoch_or_none(int(columns.leader_epochs[0]))
             position = OffsetAndMetadata(int(columns.offsets[0]), leader_epoch=epoch)
             if cursor is Cursor.MAIN:

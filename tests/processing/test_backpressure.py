@@ -40,6 +40,9 @@ class Source:
     def seek(self, partition: TopicPartition, offset: OffsetAndMetadata) -> None:
         self.told.append(("seek", partition, offset))
 
+    def pass_again(self, chunk: PartitionRecords[bytes, bytes]) -> None:
+        self.told.append(("pass", chunk.topic_partition, chunk.next))
+
 
 def chunk(tp: TopicPartition, first: int, count: int, epoch: int = 3) -> PartitionRecords[bytes, bytes]:
     none = np.full(count, -1, dtype=np.int64)
@@ -76,6 +79,19 @@ def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
     backpressure.put_off([])
     backpressure.end()
     assert source.told == [("let go", T0, T1)]
+
+
+def test_a_position_that_came_too_soon_is_told_again() -> None:
+    """There is no record to go back to; the partition's commit would stay in front of what nobody may see."""
+    source = Source()
+    backpressure = Backpressure(
+        cast("ProcessorOptions[bytes, bytes]", None),
+        cast("Consumer[bytes, bytes]", source),
+        cast("PositionCalls[bytes, bytes]", source),
+        BufferUsage(),
+    )
+    backpressure.put_off([chunk(T0, 5, 0), chunk(T0, 7, 0)])
+    assert source.told == [("hold", T0), ("pass", T0, OffsetAndMetadata(7))]
 
 
 def test_a_partition_that_was_given_up_in_the_middle_of_its_work_is_not_held() -> None:
