@@ -86,8 +86,11 @@ class Polling(Generic[K, V]):
         """As `collect`, on an event loop: in portions, between which other tasks have a turn.
 
         A portion is as many records as take `PORTION_MS` to decode: twice as many as the last one if that was quick.
-        One batch of records is inflated at once, however large it is.
+        One batch of records is inflated at once, however large it is. What a poll collected that was cancelled comes
+        first, alone.
         """
+        if self._delivery.has_due(self._mailbox.view):
+            return
         began_ms = monotonic_ms()
         missing, left_bytes = self._missing(), self._collector.most_bytes
         while missing > 0 and left_bytes > 0:

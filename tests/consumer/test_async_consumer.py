@@ -22,6 +22,7 @@ import uvloop
 
 from kwire import AsyncConsumer, AsyncRebalanceListener, Consumer, OffsetAndMetadata, TopicPartition
 from kwire.consumer.polling import FIRST_PORTION
+from kwire.consumer.steps import GIVE_WAY
 from kwire.errors import (
     ConcurrentModificationError,
     IllegalStateError,
@@ -608,6 +609,25 @@ def test_polls_that_are_cancelled_at_any_moment_lose_nothing(runtime: Runtime, c
             assert sorted(found) == expected
 
     runtime.run(main)
+
+
+def test_what_a_cancelled_poll_has_collected_comes_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polls that are cancelled again and again collected as many bytes each as one may: without a bound but the count."""
+    monkeypatch.setattr("kwire.consumer.polling.PORTION_MS", 0.0)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster, max_poll_records=100)) as consumer:
+            found = await read(consumer, 1)  # of one fetch, which has more
+            polling, delivery = consumer._session.polling, consumer._session.state.delivery
+            assert next(polling.gather()) is GIVE_WAY, "a poll that is cancelled there"
+            collected = len(delivery.pending)
+            assert collected
+            assert list(polling.gather()) == []
+            assert len(delivery.pending) == collected
+            found += await read(consumer, RECORDS - len(found))
+            assert found == [(0, n) for n in range(RECORDS)]
+
+    asyncio.run(main())
 
 
 def test_a_cancelled_poll_counts_nothing_as_processed(runtime: Runtime, cluster: Cluster) -> None:
