@@ -154,8 +154,10 @@ class Polling(Generic[K, V]):
         pending = self._delivery.pending
         before = len(pending)
         try:
-            self._collector.collect(view, pending, most, most_bytes)
-            self._count(pending[before:], view)
+            try:
+                self._collector.collect(view, pending, most, most_bytes)
+            finally:  # whatever is raised, a later poll returns what is pending, and does not count it
+                self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:
             self._is_at_error = self._delivery.has_due(view)
             if self._is_at_error:

@@ -612,7 +612,7 @@ def test_polls_that_are_cancelled_at_any_moment_lose_nothing(runtime: Runtime, c
 
 
 def test_what_a_cancelled_poll_has_collected_comes_alone(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Polls that are cancelled again and again collected as many bytes each as one may: without a bound but the count."""
+    """Else each of many that are cancelled collects as many bytes as one may."""
     monkeypatch.setattr("kwire.consumer.polling.PORTION_MS", 0.0)
 
     async def main() -> None:

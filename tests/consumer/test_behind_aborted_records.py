@@ -17,18 +17,13 @@ from kwire.processing import Processor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from kwire.config import Settings
     from kwire.testing import Cluster
 
 pytestmark = pytest.mark.slow
 
 A, B = TopicPartition("orders", 0), TopicPartition("orders", 1)
 WAIT_S = 15.0
-SETTINGS: Mapping[str, object] = {
-    "group_id": "billing",
-    "auto_offset_reset": "earliest",
-    "enable_auto_commit": False,
-    "isolation_level": "read_committed",
-}
 ABORTED, MARKER = 3, 1
 ENDS = {A: ABORTED + MARKER, B: ABORTED + MARKER}
 
@@ -50,8 +45,18 @@ def cluster(kafka_cluster: Cluster) -> Cluster:
     return kafka_cluster
 
 
+def settings(cluster: Cluster) -> Settings:
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "billing",
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+        "isolation_level": "read_committed",
+    }
+
+
 def consumer_of(cluster: Cluster) -> Consumer[bytes, bytes]:
-    return Consumer("orders", bootstrap_servers=cluster.bootstrap_servers, **SETTINGS)
+    return Consumer("orders", **settings(cluster))
 
 
 def offsets(positions: Mapping[TopicPartition, OffsetAndMetadata | None]) -> dict[TopicPartition, int | None]:
@@ -78,9 +83,7 @@ def test_records_of_one_partition_come_with_the_position_of_another(cluster: Clu
 def test_a_poll_on_an_event_loop_tells_as_well(cluster: Cluster) -> None:
     async def ends() -> dict[TopicPartition, int | None]:
         found: dict[TopicPartition, int | None] = {}
-        async with AsyncConsumer[bytes, bytes](
-            "orders", bootstrap_servers=cluster.bootstrap_servers, **SETTINGS
-        ) as consumer:
+        async with AsyncConsumer("orders", **settings(cluster)) as consumer:
             while len(found) < 2:
                 found |= offsets((await consumer.poll(1.0)).next_offsets())
         return found

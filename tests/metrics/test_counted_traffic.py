@@ -21,6 +21,8 @@ from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kwire.events import AssignmentView
+    from kwire.fetching.cursor_collector import Pending
     from kwire.testing import Cluster
 
 VALUE = b"x" * 100
@@ -90,6 +92,24 @@ def test_records_and_bytes_are_exactly_those_that_were_written(reader: Bytes) ->
     assert value(reader, "bytes-consumed-total") == 50 * RECORD_BYTES
     assert value(reader, "records-consumed-total", topic="orders") == 50
     assert value(reader, "bytes-consumed-total", topic="orders") == 50 * RECORD_BYTES
+
+
+def test_what_an_interrupted_poll_has_collected_is_counted(reader: Bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is pending: a later poll returns it."""
+    collector = reader._session.polling._collector
+    collect = collector.collect
+
+    def strike(view: AssignmentView, into: Pending[bytes, bytes], *bounds: float | None) -> None:
+        collect(view, into, *bounds)  # type: ignore[arg-type]  # as it came
+        if into:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collector, "collect", strike)
+        with pytest.raises(KeyboardInterrupt):
+            reader.poll(10.0)
+    read(reader, 50)
+    assert value(reader, "records-consumed-total") == 50
 
 
 def test_each_topic_has_its_own(cluster: Cluster, reader: Bytes) -> None:
