@@ -86,7 +86,7 @@ class Records(Generic[K, V]):
         `commit_sync()` without offsets, or with those of each: `of(cursor).next_offsets()`.
 
         Returns:
-            By partition, also of those that had nothing but markers of transactions.
+            By partition; also of those that had nothing but markers of transactions, or records of aborted ones.
         """
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for cursor in (Cursor.MAIN, Cursor.CHILD):
