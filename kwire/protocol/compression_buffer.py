@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kwire.interpreter_lock import has_no_lock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -66,11 +68,15 @@ class InflationBuffer:
 
     def finish(self) -> Buffer:
         """Everything taken. The buffer is empty then, and its memory free for the next one: at once, if little of it
-        was used and a copy could be made of that; else when nobody has what was taken any more."""
+        was used and a copy could be made of that; else when nobody has what was taken any more.
+
+        Without the interpreter's lock it is always a copy: a `Processor`'s workers slice it at the same time, and a
+        memoryview counts its slices without a care for others.
+        """
         memory, used = self._memory, self._memory[: self._used_bytes]
         self._memory = np.empty(0, dtype=np.uint8)
         self._used_bytes = 0
-        if 2 * len(used) < len(memory):
+        if 2 * len(used) < len(memory) or has_no_lock():
             taken = used.tobytes()
             _keep(memory)
             return taken

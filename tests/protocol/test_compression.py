@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tracemalloc
+from collections import deque
 from typing import TYPE_CHECKING
 
 import cramjam
@@ -223,7 +224,8 @@ def test_memory_is_used_again_and_what_came_out_of_it_stays() -> None:
     assert peak_bytes < len(TEXT)
 
 
-def test_memory_is_used_again_only_when_nobody_has_a_part_of_it() -> None:
+def test_memory_is_used_again_only_when_nobody_has_a_part_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys._is_gil_enabled", lambda: True, raising=False)
     size_bytes = 3_000_000
     whole = memoryview(inflated(bytes([1]) * size_bytes))
     part, numbers = whole[5:9], np.frombuffer(whole, dtype=np.uint8)
@@ -237,6 +239,21 @@ def test_memory_is_used_again_only_when_nobody_has_a_part_of_it() -> None:
     assert bytes(part) == bytes([1]) * 4
     del part
     assert np.frombuffer(inflated(bytes([4]) * size_bytes), dtype=np.uint8).ctypes.data == place
+
+
+@pytest.mark.parametrize(("is_locked", "kind"), [(True, memoryview), (False, bytes)])
+def test_threads_that_run_at_the_same_time_do_not_share_a_memoryview(
+    monkeypatch: pytest.MonkeyPatch, is_locked: bool, kind: type
+) -> None:
+    """With the interpreter's lock what was inflated is not copied."""
+    monkeypatch.setattr("sys._is_gil_enabled", lambda: is_locked, raising=False)
+    monkeypatch.setattr("kwire.protocol.compression_buffer._spare", deque())  # more room than is used would be copied
+    buffer = InflationBuffer()
+    buffer.room(4)[:] = [1, 2, 3, 4]
+    buffer.took(4)
+    taken = buffer.finish()
+    assert isinstance(taken, kind)
+    assert bytes(taken) == b"\1\2\3\4"
 
 
 def test_the_room_is_an_array_for_cramjam_writes_into_no_memoryview_where_the_interpreter_has_no_lock() -> None:
