@@ -169,20 +169,21 @@ class Delivery(Generic[K, V]):
         """
         pending = self._now.pending
         settle_last(pending)
-        due: list[Collected[K, V]] = []
+        chunks: list[PartitionRecords[K, V]] = []
         waiting: list[Collected[K, V]] = []
+        has_records = False
         for entry in pending:
             chunk = entry.chunk
             if _is_due(chunk, view):
-                due.append(entry)
+                chunks.append(chunk)
+                has_records = has_records or entry.records > 0
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk, entry.records))
-        chunks = [entry.chunk for entry in due]
         if to_loop:
             self._now = _HandedOut(waiting, chunks, (), _Loop(chunks, monotonic_ms() + LOOP_MS))
         else:
             self._now = _HandedOut(waiting, chunks, [chunk.delivered for chunk in chunks])
-        if any(entry.records for entry in due):
+        if has_records:
             return chunks
         self._passed += chunks
         return ()
