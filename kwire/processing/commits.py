@@ -81,6 +81,10 @@ class Commits:
         """The first interval begins."""
         self._next_ms = now_ms + self._interval_ms
 
+    def hurry(self) -> None:
+        """Commit as soon as can be."""
+        self._next_ms = 0.0
+
     def commit(self, consumer: RebalanceConsumer, now_ms: float) -> None:
         """Of all partitions, without waiting for it."""
         self._next_ms = now_ms + self._interval_ms

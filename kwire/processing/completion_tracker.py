@@ -59,6 +59,8 @@ class CompletionTracker:
         self._children = children
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._is_lost = False
+        self.has_begun = False
+        """Whether records have come of a partition of which the group has no commit, since its owner looked."""
         self.to_redeliver: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
         """Ranges delivered by a cursor that has moved back since, each with its end: to be delivered again."""
 
@@ -67,7 +69,7 @@ class CompletionTracker:
     def open(self, committed: Mapping[TopicPartition, OffsetAndMetadata | None], topic_ids: Mapping[str, UUID]) -> None:
         """Partitions were assigned, with what their group has committed, and which topics they are of."""
         for tp, at in committed.items():
-            progress = self._partitions[tp] = PartitionProgress(topic_ids[tp.topic])
+            progress = self._partitions[tp] = PartitionProgress(topic_ids[tp.topic], has_commit=at is not None)
             if at is not None:
                 progress.take_over(at)
                 if not self._children:  # else the cursors begin where the ranges in the commit say
@@ -117,6 +119,8 @@ class CompletionTracker:
         progress = self._partitions[partition_of(source)]
         first = offsets[0] if offsets else behind.offset
         self._truncate(progress, source, first, behind)
+        if progress.main is None and not progress.has_commit:
+            self.has_begun = True
         cursor = progress.cursor_for(source, first, epoch)
         begin = cursor.tracker.position
         cursor.tracker.deliver(offsets, behind.offset)

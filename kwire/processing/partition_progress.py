@@ -73,6 +73,9 @@ class PartitionProgress:
     """Of one partition, for one assignment; the object itself stands for the assignment."""
 
     topic_id: UUID
+    has_commit: bool = True
+    """Whether the group had one when the assignment began. Without one its next life would begin where the reset policy
+    says, which may be behind what this one has begun with: so that is committed, before anything is done."""
     foreign_metadata: str = ""
     """What is no offset map in the metadata of the group's commit; it stays there."""
     believed_epoch: int | None = None
@@ -93,7 +96,7 @@ class PartitionProgress:
         is_main = not isinstance(source, LagOf)
         found = self.main if is_main else next((lag for lag in self.lags if lag.epoch == epoch), None)
         if found is None:
-            found = CursorProgress(source, epoch, first, Tracker(first))
+            found = CursorProgress(source, epoch, first, Tracker(first, is_committed=self.has_commit or not is_main))
             if is_main:
                 self.main = found
             else:

@@ -355,9 +355,9 @@ class Processor(Generic[K, V]):
         now_ms = self._take_back(0.0)
         self._loader.settle(now_ms)
         self._revocation.hold_back(self._consumer, self._dispatcher, self._commits, now_ms)
-        now_ms = self._serve(now_ms)
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
+        now_ms = self._serve(now_ms)
         self._backpressure.hold_all() if self._ending.is_draining else self._backpressure.regulate(
             self._loader.partitions
         )
@@ -412,6 +412,9 @@ class Processor(Generic[K, V]):
         again, self._completion.to_redeliver = self._completion.to_redeliver, []
         for tp, position, stop in again:
             self._consumer._session.positions.redeliver(tp, position, stop)
+        if self._completion.has_begun:  # commit where, in front of the handler that may end the process
+            self._completion.has_begun = False
+            self._commits.hurry()
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""

@@ -36,12 +36,13 @@ class Tracker:
     What it keeps grows with what is unfinished, not with what was delivered since.
 
     Args:
-        position: The offset of the next record to be delivered: what the group has committed, as a rule.
+        position: The offset of the next record to be delivered.
+        is_committed: Whether that is what the group has committed; else it is offered, with nothing finished.
     """
 
     FEW_DELIVERIES = 64
 
-    def __init__(self, position: int) -> None:
+    def __init__(self, position: int, *, is_committed: bool = True) -> None:
         self._position = position
         self._unfinished: set[int] = set()
         # Everything delivered from the lowest unfinished on: whole deliveries, as they came; where they got too many,
@@ -49,7 +50,7 @@ class Tracker:
         # are few.
         self._deliveries: deque[list[int] | range] = deque()
         self._too_many = self.FEW_DELIVERIES
-        self._acknowledged: Committable | None = Committable(position)
+        self._acknowledged = Committable(position) if is_committed else None
         self._offered: Committable | None = None
 
     @property

@@ -91,11 +91,13 @@ def test_a_poll_on_an_event_loop_tells_as_well(cluster: Cluster) -> None:
     assert asyncio.run(asyncio.wait_for(ends(), WAIT_S)) == ENDS
 
 
-def test_a_processor_commits_the_end_of_a_log_that_ends_in_aborted_records(cluster: Cluster) -> None:
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new group", "a group with a commit"])
+def test_a_processor_commits_the_end_of_a_log_that_ends_in_aborted_records(cluster: Cluster, is_new: bool) -> None:
     with consumer_of(cluster) as consumer, consumer_of(cluster) as watching:
         watching.unsubscribe()
         watching.assign([A, B])
-        watching.commit_sync(dict.fromkeys([A, B], OffsetAndMetadata(1)))
+        if not is_new:
+            watching.commit_sync(dict.fromkeys([A, B], OffsetAndMetadata(1)))
         processor = Processor(consumer, lambda record: None)
         running = threading.Thread(target=processor.run)
         running.start()

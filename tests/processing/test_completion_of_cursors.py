@@ -47,6 +47,13 @@ def finished_in(processed: ProcessedOffsets) -> tuple[range, ...]:
     return () if found is None else found.finished
 
 
+def test_where_the_main_cursor_of_a_group_without_a_commit_begins_is_committed_before_anything_is_done() -> None:
+    completion = progress_of()
+    deliver(completion, TP, range(120, 140), MAIN_EPOCH)
+    processed = committed(completion)
+    assert (processed.head, processed.unfinished) == (at(120), ())
+
+
 def test_each_cursor_is_committed_as_far_as_it_is_done() -> None:
     completion = progress_of(at(70))
     deliver(completion, LAG, range(70, 90), CHILD_EPOCH)

@@ -40,6 +40,32 @@ def with_map(base: int, *finished: range, epoch: int | None = 0, topic_id: UUID 
     return OffsetAndMetadata(base, encode(base, OffsetMap(topic_id, epoch, finished)), 0)
 
 
+# --- where a group begins ---------------------------------------------------------------------------------------------
+
+
+def test_where_a_group_without_a_commit_begins_is_committed_before_anything_is_done() -> None:
+    completion = progress_of()
+    assert (completion.has_begun, commit(completion)) == (False, None)
+    deliver(completion, [7, 8])
+    assert (completion.has_begun, commit(completion)) == (True, OffsetAndMetadata(7, leader_epoch=0))
+    completion.acknowledged(offers := completion.offers(), completion.progress_of(offers))
+    completion.has_begun = False
+    deliver(completion, [9])
+    assert (completion.has_begun, commit(completion)) == (False, None)
+
+
+def test_a_group_without_a_commit_that_begins_with_what_nobody_may_see_commits_the_end_of_that() -> None:
+    completion = progress_of()
+    deliver(completion, [], behind=9)
+    assert commit(completion) == OffsetAndMetadata(9, leader_epoch=0)
+
+
+def test_where_a_group_with_a_commit_begins_is_known() -> None:
+    completion = progress_of(OffsetAndMetadata(7, leader_epoch=0))
+    deliver(completion, [7, 8])
+    assert (completion.has_begun, commit(completion)) == (False, None)
+
+
 # --- which maps are believed ------------------------------------------------------------------------------------------
 
 

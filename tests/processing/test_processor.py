@@ -210,6 +210,52 @@ def test_a_record_that_fails_for_good_ends_it_and_comes_again(
     assert [record.offset for record in consumer.poll(5.0)] == [2, 3, 4]
 
 
+def test_a_new_group_that_began_at_the_end_gets_the_record_again_that_it_failed_over(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    """Without a commit its next life would begin at the end again, behind that record."""
+    fill(cluster, 2)
+    again: list[int] = []
+    attempts = Counter[int]()
+
+    def fail(record: BytesRecord) -> None:
+        attempts[record.offset] += 1
+        raise ValueError("not yet")
+
+    first = at_the_end(new_consumer)
+    cluster.produce("orders", b"2")
+    with pytest.raises(ProcessingError, match="orders-0 offset 2"):
+        Processor(first, fail, retry=Retry(max_attempts=1)).run()
+    first.close()
+    with Processor(new_consumer(auto_offset_reset="latest"), lambda record: again.append(record.offset)):
+        wait_until(lambda: again == [2])
+    assert attempts == {2: 1}
+
+
+def test_where_a_new_group_begins_is_committed_while_its_first_record_is_in_work(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    """That record may end the process."""
+    fill(cluster, 2)
+    seen = Seen()
+    seen.held = {2}
+    consumer = at_the_end(new_consumer)
+    with Processor(consumer, seen, commit_interval=3_600.0):
+        cluster.produce("orders", b"2")
+        wait_until(lambda: TP in cluster.committed("billing"))
+        assert (cluster.committed("billing")[TP].offset, seen.values) == (2, [])
+        seen.go.set()
+    assert cluster.committed("billing")[TP].offset == 3
+
+
+def at_the_end(new_consumer: Callable[..., BytesConsumer]) -> BytesConsumer:
+    """A consumer of a new group that has its position."""
+    consumer = new_consumer(auto_offset_reset="latest")
+    wait_until(lambda: not consumer.poll(0.01) and TP in consumer.assignment())
+    assert consumer.position(TP) == 2
+    return consumer
+
+
 def test_a_skipped_record_is_passed_by(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
     fill(cluster, 5)
     done: list[int] = []
@@ -258,7 +304,7 @@ def test_a_dead_letter_that_fails_ends_it(cluster: Cluster, new_consumer: Callab
     with pytest.raises(ProcessingError, match="the dead letter topic is full"):
         processor.run()
     assert processor.status().dead_lettered == 0
-    assert TP not in cluster.committed("billing")
+    assert cluster.committed("billing")[TP].offset == 0
 
 
 def test_a_handler_that_ends_its_thread_ends_the_processor(
