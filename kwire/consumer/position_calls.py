@@ -66,6 +66,10 @@ class PositionCalls(Generic[K, V]):
             return known
         return (yield from self._link.ask(f"position of {tp}", lambda reply: GetPosition(tp, reply), timeout))
 
+    def ask_position(self, partition: TopicPartition) -> Reply[int]:
+        """`position`, without waiting: answered when there is one, or the reply is abandoned."""
+        return self._link.post(partial(GetPosition, partition))
+
     def current_lag(self, partition: TopicPartition) -> Steps[int | None]:
         """See `Consumer.current_lag`."""
         tp = self._state.checked_own(partition)

@@ -1,18 +1,23 @@
 """Partitions on their way in: what their group has committed, and of which topics they are, is being asked. Until both
 are known nothing of them is delivered, for nobody can say what an earlier life has finished.
 
+Where a group without a commit begins is asked as well, and committed when it is known. Its next life would begin where
+the reset policy says, which may be behind that. Records may come meanwhile.
+
 Nobody waits for the answers, so an outage holds up neither partitions that are open nor `stop()`.
 Contract: used by the processor's thread alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
 from kwire.clock import NEVER_MS
+from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.model import OffsetAndMetadata, PartitionInfo, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker
@@ -33,6 +38,12 @@ class AsksPartitions(Protocol):
     """Who knows of which topics they are."""
 
     def ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]: ...
+
+
+class AsksPosition(Protocol):
+    """Who knows the position of a partition, once it has one."""
+
+    def ask_position(self, partition: TopicPartition) -> Reply[int]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -65,17 +76,21 @@ class AssignmentLoader:
         completion: CompletionTracker,
         commits: AsksCommitted,
         look_ups: AsksPartitions,
+        positions: AsksPosition,
         is_busy: Callable[[TopicPartition], bool] = lambda _: False,
     ) -> None:
         self._completion = completion
         self._commits = commits
         self._look_ups = look_ups
+        self._positions = positions
         self._is_busy = is_busy
         self._questions: list[_Loading] = []
         self._answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]] = {}
         """Of those that are busy."""
         self._unknown: set[TopicPartition] = set()
         """No broker knows their topics now."""
+        self._starts: dict[TopicPartition, Reply[int]] = {}
+        """Of those that are open, and of which the group has no commit."""
         self._again_ms = NEVER_MS
 
     @property
@@ -85,8 +100,12 @@ class AssignmentLoader:
 
     @property
     def has_answers(self) -> bool:
-        """Whether something can be opened."""
-        return any(question.is_answered for question in self._questions) or not all(map(self._is_busy, self._answers))
+        """Whether something can be opened, or begins."""
+        return (
+            any(question.is_answered for question in self._questions)
+            or not all(map(self._is_busy, self._answers))
+            or any(start.done for start in self._starts.values())
+        )
 
     @property
     def due_ms(self) -> float:
@@ -103,6 +122,8 @@ class AssignmentLoader:
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """They are not ours any more."""
         self._unknown.difference_update(partitions)
+        for tp in self._starts.keys() & set(partitions):
+            self._starts.pop(tp).abandon()
         for tp in self._answers.keys() & set(partitions):
             del self._answers[tp]
         for question in self._questions:
@@ -112,7 +133,7 @@ class AssignmentLoader:
             self._questions.remove(question)
 
     def settle(self, now_ms: float) -> None:
-        """Open what can be opened.
+        """Open what can be opened, and note where what is open begins.
 
         Raises:
             KafkaError: A broker's refusal, which asking again would not change.
@@ -121,13 +142,24 @@ class AssignmentLoader:
             self._questions.remove(question)
             self._hear(question, now_ms)
         if free := [tp for tp in self._answers if not self._is_busy(tp)]:
-            answers = {tp: self._answers.pop(tp) for tp in free}
-            self._completion.open(
-                {tp: at for tp, (at, _) in answers.items()}, {tp.topic: id_ for tp, (_, id_) in answers.items()}
-            )
+            self._open({tp: self._answers.pop(tp) for tp in free})
+        for tp in [tp for tp, start in self._starts.items() if start.done]:
+            self._note_start(tp, self._starts.pop(tp))
         if now_ms >= self._again_ms:
             again, self._unknown, self._again_ms = self._unknown, set(), NEVER_MS
             self.begin(again)
+
+    def _open(self, answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]]) -> None:
+        self._completion.open(
+            {tp: at for tp, (at, _) in answers.items()}, {tp.topic: id_ for tp, (_, id_) in answers.items()}
+        )
+        for tp, (at, _) in answers.items():
+            if at is None:
+                self._starts[tp] = self._positions.ask_position(tp)
+
+    def _note_start(self, tp: TopicPartition, start: Reply[int]) -> None:
+        with contextlib.suppress(KafkaError):  # it has none, which a poll raises, or is not ours any more
+            self._completion.begin(tp, start.result())
 
     def _hear(self, question: _Loading, now_ms: float) -> None:
         committed, topics = question.committed.result(), question.topics.result()

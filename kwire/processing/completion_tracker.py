@@ -60,7 +60,7 @@ class CompletionTracker:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._is_lost = False
         self.has_begun = False
-        """Whether records have come of a partition of which the group has no commit, since its owner looked."""
+        """Whether it became known where a partition begins of which the group has no commit, since its owner looked."""
         self.to_redeliver: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
         """Ranges delivered by a cursor that has moved back since, each with its end: to be delivered again."""
 
@@ -74,6 +74,11 @@ class CompletionTracker:
                 progress.take_over(at)
                 if not self._children:  # else the cursors begin where the ranges in the commit say
                     progress.cursor_for(tp, at.offset, None).note_position(at)
+
+    def begin(self, tp: TopicPartition, position: int) -> None:
+        """This is where a partition begins, if nothing of it was delivered."""
+        if (progress := self._partitions.get(tp)) is not None and progress.main is None:
+            self.deliver(tp, (), list, OffsetAndMetadata(position))
 
     def close(self, partitions: Iterable[TopicPartition]) -> None:
         """Partitions are not ours any more."""

@@ -152,7 +152,9 @@ class Processor(Generic[K, V]):
         children = config.parallel_rebalance_children if has_lags else 0
         self._completion = CompletionTracker(with_map=offset_map, children=children)
         self._dispatcher: Dispatcher[K, V] = Dispatcher(options, self._workers.start, self._completion)
-        self._loader = AssignmentLoader(self._completion, session.commits, session.look_ups, self._is_busy)
+        self._loader = AssignmentLoader(
+            self._completion, session.commits, session.look_ups, session.positions, self._is_busy
+        )
         cursors = tuple(Cursor) if has_lags else (Cursor.MAIN,)
         self._backpressure = Backpressure(options, consumer, session.positions, self._dispatcher.usage, cursors)
         self._commits = Commits(
@@ -355,6 +357,9 @@ class Processor(Generic[K, V]):
         now_ms = self._take_back(0.0)
         self._loader.settle(now_ms)
         self._revocation.hold_back(self._consumer, self._dispatcher, self._commits, now_ms)
+        if self._completion.has_begun:  # commit where, in front of a handler that may end the process
+            self._completion.has_begun = False
+            self._commits.hurry()
         if now_ms >= self._commits.due_ms:
             self._commits.commit(self._consumer, now_ms)
         now_ms = self._serve(now_ms)
@@ -412,9 +417,6 @@ class Processor(Generic[K, V]):
         again, self._completion.to_redeliver = self._completion.to_redeliver, []
         for tp, position, stop in again:
             self._consumer._session.positions.redeliver(tp, position, stop)
-        if self._completion.has_begun:  # commit where, in front of the handler that may end the process
-            self._completion.has_begun = False
-            self._commits.hurry()
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""

@@ -9,7 +9,7 @@ import pytest
 
 from kwire import OffsetAndMetadata, PartitionInfo, TopicPartition
 from kwire.clock import NEVER_MS
-from kwire.errors import TopicAuthorizationError
+from kwire.errors import NoOffsetForPartitionError, TopicAuthorizationError
 from kwire.events import Reply
 from kwire.processing import OffsetMap, encode
 from kwire.processing.assignment_loader import ASK_AGAIN_MS, AssignmentLoader
@@ -27,6 +27,11 @@ class Asked:
     def __init__(self) -> None:
         self.commits: list[tuple[set[TopicPartition], Reply[Committed]]] = []
         self.topics: list[Reply[Topics]] = []
+        self.positions: dict[TopicPartition, Reply[int]] = {}
+
+    def ask_position(self, partition: TopicPartition) -> Reply[int]:
+        self.positions[partition] = Reply()
+        return self.positions[partition]
 
     def ask_committed(self, partitions: Collection[TopicPartition]) -> Reply[Committed]:
         self.commits.append((set(partitions), Reply()))
@@ -56,7 +61,7 @@ def info(topic: str) -> PartitionInfo:
 
 def office() -> tuple[AssignmentLoader, Asked, CompletionTracker]:
     completion, asked = CompletionTracker(with_map=True), Asked()
-    return AssignmentLoader(completion, asked, asked), asked, completion
+    return AssignmentLoader(completion, asked, asked, asked), asked, completion
 
 
 def test_a_partition_opens_when_both_answers_are_there() -> None:
@@ -153,7 +158,7 @@ def test_a_refusal_is_raised_and_not_asked_about_again() -> None:
 def test_a_partition_that_comes_back_while_its_records_are_in_work_opens_when_they_are_done() -> None:
     """Other queues may have them this time, which know of nothing."""
     completion, asked, busy = CompletionTracker(with_map=True), Asked(), {A0}
-    loader = AssignmentLoader(completion, asked, asked, busy.__contains__)
+    loader = AssignmentLoader(completion, asked, asked, asked, busy.__contains__)
     loader.begin({A0, A1})
     asked.answer(at=OffsetAndMetadata(3))
     loader.settle(0.0)
@@ -166,7 +171,7 @@ def test_a_partition_that_comes_back_while_its_records_are_in_work_opens_when_th
 
 def test_who_is_taken_away_while_busy_is_not_opened() -> None:
     completion, asked, busy = CompletionTracker(with_map=True), Asked(), {A0}
-    loader = AssignmentLoader(completion, asked, asked, busy.__contains__)
+    loader = AssignmentLoader(completion, asked, asked, asked, busy.__contains__)
     loader.begin({A0})
     asked.answer(at=OffsetAndMetadata(3))
     loader.settle(0.0)
@@ -174,3 +179,48 @@ def test_who_is_taken_away_while_busy_is_not_opened() -> None:
     busy.clear()
     loader.settle(0.0)
     assert (loader.partitions, completion.progress(A0)) == (frozenset(), None)
+
+
+# --- where a group without a commit begins ----------------------------------------------------------------------------
+
+
+def opened(*, at: OffsetAndMetadata | None = None) -> tuple[AssignmentLoader, Asked, CompletionTracker]:
+    loader, asked, completion = office()
+    loader.begin({A0})
+    asked.answer(at=at)
+    loader.settle(0.0)
+    return loader, asked, completion
+
+
+def test_where_a_group_without_a_commit_begins_is_asked_and_offered_before_anything_comes() -> None:
+    loader, asked, completion = opened()
+    assert (loader.partitions, loader.has_answers, completion.offers()) == (frozenset(), False, {})
+    asked.positions[A0].succeed(12)
+    assert [loader.has_answers] == [True]
+    loader.settle(0.0)
+    assert [loader.has_answers] == [False]
+    assert completion.offers()[A0].position == OffsetAndMetadata(12)
+
+
+def test_where_a_group_with_a_commit_begins_is_not_asked() -> None:
+    assert opened(at=OffsetAndMetadata(3))[1].positions == {}
+
+
+def test_what_was_delivered_before_the_position_is_known_says_where_it_begins() -> None:
+    loader, asked, completion = opened()
+    completion.deliver(A0, [12, 13], lambda: [0, 0], OffsetAndMetadata(14))
+    asked.positions[A0].succeed(14)
+    loader.settle(0.0)
+    assert completion.begins_at(A0) == OffsetAndMetadata(12)
+
+
+def test_a_partition_that_has_no_position_or_was_taken_away_begins_nowhere() -> None:
+    loader, asked, completion = opened()
+    asked.positions[A0].fail(NoOffsetForPartitionError({A0: None}))
+    loader.settle(0.0)
+    assert completion.offers() == {}
+    loader, asked, completion = opened()
+    loader.forget({A0})
+    assert asked.positions[A0].abandoned
+    asked.positions[A0].succeed(12)
+    assert not loader.has_answers

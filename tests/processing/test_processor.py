@@ -248,6 +248,21 @@ def test_where_a_new_group_begins_is_committed_while_its_first_record_is_in_work
     assert cluster.committed("billing")[TP].offset == 3
 
 
+def test_a_record_that_comes_while_nobody_reads_is_read_though_none_came_before(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+) -> None:
+    """Partitions go from member to member, or wait for the next one, before their first record has come."""
+    fill(cluster, 2)
+    again: list[int] = []
+    first = new_consumer(auto_offset_reset="latest")
+    with Processor(first, Seen(), commit_interval=3_600.0):
+        wait_until(lambda: TP in cluster.committed("billing"))
+    first.close()
+    cluster.produce("orders", b"2")
+    with Processor(new_consumer(auto_offset_reset="latest"), lambda record: again.append(record.offset)):
+        wait_until(lambda: again == [2])
+
+
 def at_the_end(new_consumer: Callable[..., BytesConsumer]) -> BytesConsumer:
     """A consumer of a new group that has its position."""
     consumer = new_consumer(auto_offset_reset="latest")
