@@ -124,9 +124,9 @@ class CompletionTracker:
         progress = self._partitions[partition_of(source)]
         first = offsets[0] if offsets else behind.offset
         self._truncate(progress, source, first, behind)
-        if progress.main is None and not progress.has_commit:
-            self.has_begun = True
+        begins = progress.main is None and not progress.has_commit
         cursor = progress.cursor_for(source, first, epoch)
+        self.has_begun = self.has_begun or (begins and cursor is progress.main)
         begin = cursor.tracker.position
         cursor.tracker.deliver(offsets, behind.offset)
         cursor.note_position(behind)

@@ -54,6 +54,12 @@ def test_where_the_main_cursor_of_a_group_without_a_commit_begins_is_committed_b
     assert (processed.head, processed.unfinished) == (at(120), ())
 
 
+def test_what_a_child_reads_says_nothing_of_where_the_main_cursor_begins() -> None:
+    completion = progress_of()
+    deliver(completion, LAG, range(70, 90), CHILD_EPOCH)
+    assert (completion.has_begun, completion.offers()) == (False, {})
+
+
 def test_each_cursor_is_committed_as_far_as_it_is_done() -> None:
     completion = progress_of(at(70))
     deliver(completion, LAG, range(70, 90), CHILD_EPOCH)
