@@ -137,7 +137,7 @@ class Delivery(Generic[K, V]):
         self._returned = self._now
         """What the last poll has handed out, once it has returned; nobody has what a poll that raised handed out."""
         self._passed: list[PartitionRecords[K, V]] = []
-        """Chunks without records that this poll has met before it had any: it goes on behind them."""
+        """See `passed`."""
 
     @property
     def pending(self) -> Pending[K, V]:
@@ -189,7 +189,7 @@ class Delivery(Generic[K, V]):
         return ()
 
     def passed(self, view: AssignmentView) -> Sequence[PartitionRecords[K, V]]:
-        """The chunks without records that this poll has met before it had any: where they say that positions are."""
+        """The chunks without records that this poll has met before it had any: they say where it goes on."""
         return [chunk for chunk in self._passed if _is_due(chunk, view)] if self._passed else ()
 
     def put_back(self) -> None:

@@ -103,7 +103,7 @@ class PositionCalls(Generic[K, V]):
         self._tell(partial(Redeliver, tp, position, stop))
 
     def pass_again(self, chunk: PartitionRecords[K, V]) -> None:
-        """Tell with a poll to come once more of this chunk, which has no records."""
+        """A poll to come returns this chunk once more, which has a position and no records."""
         self._state.delivery.pending.append(Collected.of(chunk))
 
     def paused(self) -> Steps[frozenset[TopicPartition]]:

@@ -70,8 +70,8 @@ class InflationBuffer:
         """Everything taken. The buffer is empty then, and its memory free for the next one: at once, if little of it
         was used and a copy could be made of that; else when nobody has what was taken any more.
 
-        Without the interpreter's lock it is always a copy: a `Processor`'s workers slice it at the same time, and a
-        memoryview counts its slices without a care for others.
+        Without the interpreter's lock it is always a copy: a `Processor`'s workers slice it at the same time, which is
+        not safe with a memoryview.
         """
         memory, used = self._memory, self._memory[: self._used_bytes]
         self._memory = np.empty(0, dtype=np.uint8)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -98,14 +97,10 @@ def test_a_processor_commits_the_end_of_a_log_that_ends_in_aborted_records(clust
         watching.assign([A, B])
         if not is_new:
             watching.commit_sync(dict.fromkeys([A, B], OffsetAndMetadata(1)))
-        processor = Processor(consumer, lambda record: None)
-        running = threading.Thread(target=processor.run)
-        running.start()
         deadline = Deadline.after(WAIT_S * 1000.0)
-        while offsets(watching.committed([A, B])) != ENDS and not deadline.expired:
-            time.sleep(0.05)
-        processor.stop()
-        running.join(WAIT_S)
+        with Processor(consumer, lambda record: None):
+            while offsets(watching.committed([A, B])) != ENDS and not deadline.expired:
+                time.sleep(0.05)
         assert offsets(watching.committed([A, B])) == ENDS
 
 

@@ -44,6 +44,16 @@ class Source:
         self.told.append(("pass", chunk.topic_partition, chunk.next))
 
 
+def backpressure_of(source: Source) -> Backpressure[bytes, bytes]:
+    """That of a processor with nothing in its buffer."""
+    return Backpressure(
+        cast("ProcessorOptions[bytes, bytes]", None),
+        cast("Consumer[bytes, bytes]", source),
+        cast("PositionCalls[bytes, bytes]", source),
+        BufferUsage(),
+    )
+
+
 def chunk(tp: TopicPartition, first: int, count: int, epoch: int = 3) -> PartitionRecords[bytes, bytes]:
     none = np.full(count, -1, dtype=np.int64)
     columns = RecordColumns(
@@ -63,12 +73,7 @@ def chunk(tp: TopicPartition, first: int, count: int, epoch: int = 3) -> Partiti
 def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
     """Of a partition with several chunks all but the last were left out."""
     source = Source()
-    backpressure = Backpressure(
-        cast("ProcessorOptions[bytes, bytes]", None),
-        cast("Consumer[bytes, bytes]", source),
-        cast("PositionCalls[bytes, bytes]", source),
-        BufferUsage(),
-    )
+    backpressure = backpressure_of(source)
     backpressure.put_off([chunk(T0, 5, 0), chunk(T0, 7, 2), chunk(T0, 9, 4), chunk(T1, 3, 1, epoch=-1)])
     assert source.told == [
         ("hold", T0, T1),
@@ -84,13 +89,7 @@ def test_what_came_too_soon_comes_again_from_its_first_record_on() -> None:
 def test_a_position_that_came_too_soon_is_told_again() -> None:
     """There is no record to go back to; the partition's commit would stay in front of what nobody may see."""
     source = Source()
-    backpressure = Backpressure(
-        cast("ProcessorOptions[bytes, bytes]", None),
-        cast("Consumer[bytes, bytes]", source),
-        cast("PositionCalls[bytes, bytes]", source),
-        BufferUsage(),
-    )
-    backpressure.put_off([chunk(T0, 5, 0), chunk(T0, 7, 0)])
+    backpressure_of(source).put_off([chunk(T0, 5, 0), chunk(T0, 7, 0)])
     assert source.told == [("hold", T0), ("pass", T0, OffsetAndMetadata(7))]
 
 

@@ -73,6 +73,14 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def at_the_end(new_consumer: Callable[..., BytesConsumer]) -> BytesConsumer:
+    """A consumer of a new group that has its position."""
+    consumer = new_consumer(auto_offset_reset="latest")
+    wait_until(lambda: not consumer.poll(0.01) and TP in consumer.assignment())
+    assert consumer.position(TP) == 2
+    return consumer
+
+
 class Seen:
     """A handler that notes what it is given, and can be held up."""
 
@@ -261,14 +269,6 @@ def test_a_record_that_comes_while_nobody_reads_is_read_though_none_came_before(
     cluster.produce("orders", b"2")
     with Processor(new_consumer(auto_offset_reset="latest"), lambda record: again.append(record.offset)):
         wait_until(lambda: again == [2])
-
-
-def at_the_end(new_consumer: Callable[..., BytesConsumer]) -> BytesConsumer:
-    """A consumer of a new group that has its position."""
-    consumer = new_consumer(auto_offset_reset="latest")
-    wait_until(lambda: not consumer.poll(0.01) and TP in consumer.assignment())
-    assert consumer.position(TP) == 2
-    return consumer
 
 
 def test_a_skipped_record_is_passed_by(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
