@@ -145,7 +145,8 @@ class ConsumerConfig(SecurityConfig):
     # --- offsets ------------------------------------------------------------------------------------------------
     auto_offset_reset: OffsetReset = setting(
         OffsetReset(ResetKind.LATEST),
-        "Where to begin without a committed offset, or with one that is no longer in the log.",
+        "Where to begin without a committed offset, or with one that is no longer in the log: earliest, latest, none "
+        "(an error), or with records of a certain age, as in by_duration:PT6M.",
         offset_reset(),
     )
     enable_auto_commit: bool = setting(

@@ -31,7 +31,8 @@ GUIDE: Mapping[str, Mapping[str, str]] = {
         "parallel_rebalance_children": "Higher, if one cursor does not fill the network.",
     },
     "Offsets": {
-        "auto_offset_reset": 'To `"earliest"` if no record may be left out, to `"none"` if you want to decide.',
+        "auto_offset_reset": 'To `"earliest"` if no record may be left out. To `"by_duration:PT6M"` if old ones may, '
+        'but not the first of a partition that is added later. To `"none"` if you want to decide.',
         "enable_auto_commit": "To `False`, if you commit by hand, or with a `Processor`.",
         "auto_commit_interval_ms": "Lower: fewer records come again after a crash. Higher: fewer commits.",
         "isolation_level": 'To `"read_committed"`, if producers use transactions.',
