@@ -243,7 +243,9 @@ def test_the_error_does_not_wait_for_a_frozen_broker_to_say_goodbye(cluster: Clu
 def test_a_broker_that_never_said_a_word_is_named_with_what_has_not_come(cluster: Cluster, first: int) -> None:
     """It takes connections, and that is all: it is frozen, or somebody in between keeps what it says."""
     cluster.pause_broker(0)
-    with pytest.raises(KafkaTimeoutError, match=rf"a-0 at .* in 1000 milliseconds: .*a-0 \(from a leader that {AT} did"):
+    with pytest.raises(
+        KafkaTimeoutError, match=rf"a-0 at .* in 1000 milliseconds: .*a-0 \(from a leader that {AT} did"
+    ):
         read(cluster, (OffsetRange(A0, first, 10),), **SOON)
 
 

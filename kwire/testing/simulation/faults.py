@@ -134,9 +134,7 @@ def records_deleted(world: Surroundings) -> Injected:
 def topic_grows(world: Surroundings) -> Injected:
     """A topic gets a partition more."""
     name = world.rng.choice(list(world.cluster.topics))
-    count = len(world.cluster.topics[name].partitions) + 1
-    world.cluster.grow_topic(name, count)
-    return Injected(f"{name} has {count} partitions", nothing)
+    return Injected(f"{name} has {world.grow_topic(name)} partitions", nothing)
 
 
 # --- the network ---------------------------------------------------------------------------------------------

@@ -17,6 +17,8 @@ NEEDS_METADATA = "topic-grows"
 HIDDEN_BY_METADATA = "refused-fetches"
 # What is damaged shall have something sound in front of it and behind it, in one answer.
 NEEDS_BATCHES = "damaged-batches"
+# Members lose their place for a good reason.
+MOVES_POSITIONS = frozenset({CUTS_LOGS, "records-deleted", "refused-positions"})
 # Worlds of smaller seeds were there before members could delay what is asked back, and stay what they were.
 FIRST_WITH_DELAYS = 10_001
 
@@ -32,6 +34,8 @@ class Habits:
         seeks_when_assigned: the same inside the callback, for each partition.
         pauses: how often a member pauses or resumes a partition after a poll.
         bursts: the share of batches that come with several more behind them at once.
+        auto_offset_reset: with "latest" the group has a commit of each partition from the start on, so that a member
+            that resets a position for no reason leaves out records.
         delays: how often a member delays a partition it is asked for, after each poll; 0: it revokes at once.
     """
 
@@ -41,6 +45,7 @@ class Habits:
     seeks_when_assigned: float = 0.0
     pauses: float = 0.0
     bursts: float = 0.0
+    auto_offset_reset: str = "earliest"
     delays: float = 0.0
     fetch_buffer_bytes: int = 64 * 1024 * 1024
     max_partition_fetch_bytes: int = 1024 * 1024
@@ -88,11 +93,16 @@ def draw_habits(seed: int, faults: Collection[str]) -> Habits:
         max_partition_fetch_bytes=rng.choice((1024 * 1024, 300)),
         metadata_max_age_ms=rng.choice((10_000, 300_000)),
     )
-    return replace(_fitting(habits, faults), delays=_draw_delays(seed))
+    return replace(_fitting(habits, faults), delays=_draw_delays(seed), auto_offset_reset=_draw_reset(seed, faults))
 
 
 def _draw_delays(seed: int) -> float:
     return random.Random(f"delays {seed}").choice((0.0, 0.5, 0.9, 0.97)) if seed >= FIRST_WITH_DELAYS else 0.0
+
+
+def _draw_reset(seed: int, faults: Collection[str]) -> str:
+    drawn = random.Random(f"reset {seed}").choice(("earliest", "latest"))
+    return drawn if MOVES_POSITIONS.isdisjoint(faults) else "earliest"
 
 
 def _fitting(habits: Habits, faults: Collection[str]) -> Habits:

@@ -147,7 +147,7 @@ class SimulatedMember(RebalanceListener):
             "bootstrap_servers": self._bootstrap,
             "group_id": GROUP,
             "client_id": self.name,
-            "auto_offset_reset": "earliest",
+            "auto_offset_reset": scenario.habits.auto_offset_reset,
             "group_protocol": scenario.protocol,
             "enable_auto_commit": scenario.committing == "auto",
             "auto_commit_interval_ms": 1_000,

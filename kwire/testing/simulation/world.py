@@ -165,6 +165,7 @@ class World:
         scenario = self.scenario
         for name, partitions in zip(scenario.topic_names, scenario.topics, strict=True):
             self.cluster.create_topic(name, partitions, replication=scenario.brokers)
+            self._commit_beginnings(name)
         producing = trio.CancelScope()
         async with trio.open_nursery() as act:
             act.start_soon(self._produce, producing)
@@ -216,8 +217,7 @@ class World:
         """Somebody joins while records flow, or a topic grows, and all close as soon as the last one is read."""
         self.write(Closing(at_ms=self.now_ms()))
         if self.scenario.grows_at_end:
-            name = self.rng.choice(list(self.cluster.topics))
-            self.cluster.grow_topic(name, len(self.cluster.topics[name].partitions) + 1)
+            self.grow_topic(self.rng.choice(list(self.cluster.topics)))
         else:
             self.start_member().is_hurried = True
         await self._send_for(CHANGING_SECONDS, pause_seconds=0.3)
@@ -311,6 +311,14 @@ class World:
         if self.scenario.logins is not None:
             self.cluster.control.on(SaslHandshakeRequest).observe(see)
 
+    def _commit_beginnings(self, topic: str) -> None:
+        """Of partitions that have no commit, where members go to the end without one."""
+        if self.scenario.habits.auto_offset_reset != "latest":
+            return
+        for at in self._partitions():
+            if at.topic == topic and at not in self.cluster.committed(self.group):
+                self.cluster.groups.offsets.put(self.group, at, CommittedOffset(0))
+
     def _write_stored(self, partitions: Iterable[TopicPartition]) -> None:
         committed = self.cluster.committed(self.group)
         for at in partitions:
@@ -379,6 +387,13 @@ class World:
 
     def members(self) -> list[SimulatedMember]:
         return [member for member in self._members if member.is_alive]
+
+    def grow_topic(self, name: str) -> int:
+        """Give it a partition more; how many it has then."""
+        count = len(self.cluster.topics[name].partitions) + 1
+        self.cluster.grow_topic(name, count)
+        self._commit_beginnings(name)
+        return count
 
     def start_member(self) -> SimulatedMember:
         self._started += 1

@@ -16,6 +16,8 @@ from kwire.consumer.delivery import Delivery
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.cursor_collector import Collected
+from kwire.managers import offset_fetch
+from kwire.model import OffsetAndMetadata
 from kwire.subscription.subscription import Subscription
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.invariants.ledger import (
@@ -149,9 +151,12 @@ def test_habits_go_with_the_faults_that_strike() -> None:
     drawn = [draw_habits(seed, ()) for seed in range(50)]
     assert {habits.read_committed for habits in drawn} == {True, False}
     assert {bool(habits.seeks) for habits in drawn} == {True, False}
+    assert {habits.auto_offset_reset for habits in drawn} == {"earliest", "latest"}
     for seed in range(50):
         assert draw_habits(seed, ("unclean-election",)).seeks == 0.0
         assert draw_habits(seed, ("unclean-election",)).transactions == 0.0
+        for moves_positions in ("unclean-election", "records-deleted", "refused-positions"):
+            assert draw_habits(seed, (moves_positions,)).auto_offset_reset == "earliest"
         assert draw_habits(seed, ("topic-grows",)).metadata_max_age_ms == 10_000
         assert draw_habits(seed, ("damaged-batches",)).bursts > 0.0
 
@@ -220,6 +225,22 @@ def test_a_bug_that_commits_what_was_not_handed_out_is_found(monkeypatch: pytest
 
     monkeypatch.setattr(Delivery, "so_far", hasty)
     assert "commit-ahead" in {violation.rule for violation in outcome_of(small(), monkeypatch).violations}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("reset", "rule"), [("earliest", "redelivered"), ("latest", "lost-write")])
+def test_a_bug_that_overlooks_commits_is_found(reset: str, rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of those that are looked up after the first three."""
+    look, answered = offset_fetch._position, 0
+
+    def overlooking(partition: offset_fetch._Answered) -> OffsetAndMetadata | None:
+        nonlocal answered
+        answered += 1
+        return look(partition) if answered <= 3 else None
+
+    monkeypatch.setattr(offset_fetch, "_position", overlooking)
+    outcome = outcome_of(small("storm", habits=Habits(auto_offset_reset=reset)), monkeypatch)
+    assert rule in {violation.rule for violation in outcome.violations}
 
 
 @pytest.mark.slow
