@@ -533,7 +533,7 @@ typedef struct {
 enum { LZ4_WORD_BYTES = 4 };
 
 static inline uint32_t
-read_lz4_word(const uint8_t *data)
+read_little_uint32(const uint8_t *data)
 {
     return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
 }
@@ -547,7 +547,7 @@ inflate_lz4_frame(const Lz4Frames *frames, const uint8_t *source, int64_t size, 
         return -1;
     }
     while (size - at >= LZ4_WORD_BYTES) {
-        uint32_t word = read_lz4_word(source + at);
+        uint32_t word = read_little_uint32(source + at);
         at += LZ4_WORD_BYTES;
         if (!word) {
             return size - at >= frames->behind_frame_bytes ? written : -1;
@@ -575,7 +575,199 @@ inflate_lz4_frame(const Lz4Frames *frames, const uint8_t *source, int64_t size, 
     return -1;
 }
 
-enum { STORED = 0, LZ4 = 3 };
+/* The snappy format: how many bytes a block inflates to, and then elements: literals, or a copy of what was written
+   `offset` bytes before. The low two bits of an element's first byte, its tag, are its kind. The others are the length,
+   or, if they are a large number, how many bytes tell it. Of a near copy they are part of the offset, too. */
+enum { SNAPPY_LITERALS, SNAPPY_NEAR, SNAPPY_COPY, SNAPPY_FAR, SNAPPY_KINDS };
+enum { SNAPPY_MOST_SHORT = 60, SNAPPY_MOST_COPIED = 64, SNAPPY_LEAST_NEAR = 4 };
+/* An element whose tag tells its length reads less, and writes less, steps that go beyond its end included. */
+enum { SNAPPY_SLACK_BYTES = SNAPPY_MOST_COPIED + STEP_BYTES };
+
+/* How many bytes an element copies, and where from: which bits of the bytes behind the tag tell the offset, and what the
+   tag adds to them. Literals have a step for an offset, which is nobody's. An offset no block has says that the tag does
+   not tell the length, or that the offset is longer than two bytes. */
+typedef struct {
+    uint32_t length, offset_mask, offset_bits;
+} SnappyTag;
+
+static SnappyTag snappy_tags[256];
+
+static void
+fill_snappy_tags(void)
+{
+    static const uint32_t offset_masks[SNAPPY_KINDS] = {0, UINT8_MAX, UINT16_MAX, 0};
+    for (uint32_t tag = 0; tag < 256; tag++) {
+        uint32_t kind = tag % SNAPPY_KINDS, number = tag / SNAPPY_KINDS;
+        uint32_t offsets[SNAPPY_KINDS] = {STEP_BYTES, (tag & 0xE0) << 3, 0, UINT32_MAX};
+        if (number >= SNAPPY_MOST_SHORT) {
+            offsets[SNAPPY_LITERALS] = UINT32_MAX;
+        }
+        snappy_tags[tag] = (SnappyTag){
+            .length = kind == SNAPPY_NEAR ? SNAPPY_LEAST_NEAR + (number & 7) : number + 1,
+            .offset_mask = offset_masks[kind],
+            .offset_bits = offsets[kind],
+        };
+    }
+}
+
+/* How far a block is inflated. */
+typedef struct {
+    const uint8_t *source, *source_end;
+    uint8_t *target, *at, *target_end;
+} SnappyBlock;
+
+/* What a block says it inflates to, in seven bits a byte; -1: it says nothing that can be. */
+static int64_t
+snappy_size(SnappyBlock *block)
+{
+    int64_t size = 0;
+    for (int bits = 0; bits < 32 && block->source < block->source_end; bits += 7) {
+        uint8_t byte = *block->source++;
+        size |= (int64_t)(byte & INT8_MAX) << bits;
+        if (byte <= INT8_MAX) {
+            return size <= UINT32_MAX ? size : -1;
+        }
+    }
+    return -1;
+}
+
+/* Elements up to one that has no slack, copies what is less than a step away, or does not have all in its tag and the two
+   bytes behind it. Each kind reads the next tag itself, before anything is copied: elements are five bytes or so, and what
+   takes time is the way from one tag to the next. */
+static void
+inflate_short_elements(SnappyBlock *block)
+{
+    if (block->source_end - block->source < SNAPPY_SLACK_BYTES || block->target_end - block->at < SNAPPY_SLACK_BYTES
+        || block->at - block->target < STEP_BYTES) {
+        return;
+    }
+    const uint8_t *source = block->source, *last_source = block->source_end - SNAPPY_SLACK_BYTES;
+    uint8_t *at = block->at, *last_at = block->target_end - SNAPPY_SLACK_BYTES;
+    const uint8_t *first_step = block->target + STEP_BYTES;
+    uint32_t byte = *source;
+    while (source <= last_source && at <= last_at) {
+        SnappyTag tag = snappy_tags[byte];
+        uint64_t offset = (read_little_uint32(source + 1) & tag.offset_mask) | tag.offset_bits;
+        if (offset - STEP_BYTES > (uint64_t)(at - first_step)) {
+            break;
+        }
+        uint32_t kind = byte % SNAPPY_KINDS;
+        const uint8_t *from = source + 1;
+        if (kind) {
+            from = at - offset;
+            source += 1 + kind;
+            byte = *source;
+        }
+        else {
+            source += 2 + byte / SNAPPY_KINDS;
+            byte = *source;
+        }
+        memcpy(at, from, STEP_BYTES);
+        if (tag.length > STEP_BYTES) {
+            for (int step = STEP_BYTES; step < SNAPPY_MOST_COPIED; step += STEP_BYTES) {
+                memcpy(at + step, from + step, STEP_BYTES);
+            }
+        }
+        at += tag.length;
+    }
+    block->source = source;
+    block->at = at;
+}
+
+/* One element of any kind. Answers whether it is sound. */
+static int
+inflate_element(SnappyBlock *block)
+{
+    static const uint8_t offset_bytes[SNAPPY_KINDS] = {0, 1, 2, 4};
+    uint8_t tag = *block->source++;
+    int kind = tag % SNAPPY_KINDS;
+    int64_t length = snappy_tags[tag].length, number = 0;
+    int is_long = kind == SNAPPY_LITERALS && length > SNAPPY_MOST_SHORT;
+    int bytes = is_long ? (int)length - SNAPPY_MOST_SHORT : offset_bytes[kind];
+    if (bytes > block->source_end - block->source) {
+        return 0;
+    }
+    for (int nth = 0; nth < bytes; nth++) {
+        number |= (int64_t)*block->source++ << 8 * nth;
+    }
+    length = is_long ? number + 1 : length;
+    int64_t left = block->source_end - block->source, room = block->target_end - block->at;
+    int64_t offset = kind == SNAPPY_NEAR ? number | (tag & 0xE0) << 3 : number;
+    if (length > room || (kind ? !offset || offset > block->at - block->target : length > left)) {
+        return 0;
+    }
+    if (kind) {
+        copy_match(block->at, offset, length, room);
+    }
+    else {
+        copy_literals(block->at, block->source, length, room, left);
+        block->source += length;
+    }
+    block->at += length;
+    return 1;
+}
+
+/* How many bytes a block inflates to; -1: it is damaged, or there is less room. */
+static int64_t
+inflate_snappy_block(const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+{
+    SnappyBlock block = {.source = source, .source_end = source + size, .target = target, .at = target};
+    int64_t inflated = snappy_size(&block);
+    if (inflated < 0 || inflated > room) {
+        return -1;
+    }
+    block.target_end = target + inflated;
+    while (block.source < block.source_end) {
+        inflate_short_elements(&block);
+        if (!inflate_element(&block)) {
+            return -1;
+        }
+    }
+    return block.at == block.target_end ? inflated : -1;
+}
+
+/* xerial's snappy-java, which Java's clients use: a header, and then blocks behind their sizes; or again a header. */
+static const uint8_t XERIAL_MAGIC[] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0};
+enum { XERIAL_HEADER_BYTES = 16, XERIAL_SIZE_BYTES = 4 };
+
+static inline int
+begins_as_xerial(const uint8_t *source, int64_t size)
+{
+    return size >= (int64_t)sizeof XERIAL_MAGIC && !memcmp(source, XERIAL_MAGIC, sizeof XERIAL_MAGIC);
+}
+
+/* How many bytes a payload inflates to, be it a block or a stream of them; -1: as of a block. */
+static int64_t
+inflate_snappy(const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+{
+    if (!begins_as_xerial(source, size)) {
+        return inflate_snappy_block(source, size, target, room);
+    }
+    int64_t at = 0, written = 0;
+    while (at < size) {
+        if (begins_as_xerial(source + at, size - at)) {
+            at += XERIAL_HEADER_BYTES;
+            continue;
+        }
+        if (size - at < XERIAL_SIZE_BYTES) {
+            return -1;
+        }
+        int64_t packed = read_uint32(source + at);
+        at += XERIAL_SIZE_BYTES;
+        if (packed > size - at) {
+            return -1;
+        }
+        int64_t inflated = inflate_snappy_block(source + at, packed, target + written, room - written);
+        if (inflated < 0) {
+            return -1;
+        }
+        written += inflated;
+        at += packed;
+    }
+    return at == size ? written : -1;
+}
+
+enum { STORED = 0, SNAPPY = 2, LZ4 = 3 };
 
 static int64_t
 inflate_payload(const Lz4Frames *frames, int64_t codec, const uint8_t *source, int64_t size, uint8_t *target,
@@ -583,6 +775,9 @@ inflate_payload(const Lz4Frames *frames, int64_t codec, const uint8_t *source, i
 {
     if (codec == LZ4) {
         return inflate_lz4_frame(frames, source, size, target, room);
+    }
+    if (codec == SNAPPY) {
+        return inflate_snappy(source, size, target, room);
     }
     if (codec != STORED || size > room) {
         return -1;
@@ -617,7 +812,7 @@ PyDoc_STRVAR(inflate_doc,
 "Inflate payloads, one behind the other. Other threads may run meanwhile.\n\n"
 "Args:\n"
 "    buffer: The bytes.\n"
-"    payloads: int64, (3, payloads): the codec of each, stored or lz4, and where it starts and ends.\n"
+"    payloads: int64, (3, payloads): the codec of each, stored, snappy or lz4, and where it starts and ends.\n"
 "    header: What each lz4 frame begins with, its blocks being independent.\n"
 "    block_bytes: The most that a block of theirs inflates to.\n"
 "    behind_block_bytes, behind_frame_bytes: The checksums behind them, which nobody looks at.\n"
@@ -1248,6 +1443,7 @@ static int
 fill_module(PyObject *module)
 {
     fill_crc_of_byte();
+    fill_snappy_tags();
     if (look_at_tuples() < 0 || check_hash() < 0) {
         return -1;
     }

@@ -33,7 +33,7 @@ class Target:
 
 
 MAIN = ("plain", "lz4", "zstd")
-ALL = (*MAIN, "random", "mixed", "small-batches", "tiny", "huge")
+ALL = (*MAIN, "random", "mixed", "small-batches", "snappy", "gzip", "tiny", "huge")
 TARGETS = (
     Target(own=COLUMNS, peer=JAVA, times=1.0, cases=MAIN),
     Target(own=COLUMNS, peer=CONSUME, times=1.5, cases=("plain", "zstd")),

@@ -108,6 +108,24 @@ CASES = {
             batch_bytes=16_384,
         ),
         Case(
+            name="snappy",
+            title="50 to 2,000 B, key, header, snappy",
+            records=600_000,
+            least_bytes=50,
+            most_bytes=2_000,
+            compression="snappy",
+            dressed=True,
+        ),
+        Case(
+            name="gzip",
+            title="50 to 2,000 B, key, header, gzip",
+            records=300_000,
+            least_bytes=50,
+            most_bytes=2_000,
+            compression="gzip",
+            dressed=True,
+        ),
+        Case(
             name="one-by-one",
             title="200 B, a batch each",  # as producers make them that wait for nothing
             records=500_000,

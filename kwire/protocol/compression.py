@@ -18,7 +18,13 @@ import numpy as np
 from kwire import speedups
 from kwire.errors import CorruptRecordError
 from kwire.protocol.compression_buffer import InflationBuffer
-from kwire.protocol.compression_frames import lone_lz4_block, lz4_frame, lz4_frames_like, zstd_output_bound
+from kwire.protocol.compression_frames import (
+    NO_LZ4_FRAMES,
+    lone_lz4_block,
+    lz4_frame,
+    lz4_frames_like,
+    zstd_output_bound,
+)
 from kwire.protocol.gzip_library import isal_or_zlib
 from kwire.protocol.zstd_library import ZstdError, inflate_zstd
 
@@ -94,7 +100,8 @@ def decompress_into(
 def inflate_in_c(
     target: InflationBuffer, data: Bytes, codecs: Ints, starts: Ints, ends: Ints, *, limit_bytes: int, enough_bytes: int
 ) -> list[int]:
-    """Inflate payloads of lz4, and stored ones between them, behind what is in `target`, until there is enough.
+    """Inflate payloads of snappy and lz4, and stored ones between them, behind what is in `target`, until there is
+    enough.
 
     Args:
         data: Holds the payloads.
@@ -108,8 +115,9 @@ def inflate_in_c(
     """
     module, are_lz4 = speedups.module, codecs == Codec.LZ4
     frames = lz4_frames_like(data[int(starts[are_lz4.argmax()]) :]) if are_lz4.any() else None
-    if module is None or frames is None:
+    if module is None or not (frames or (codecs == Codec.SNAPPY).any()):
         return []
+    frames = frames or NO_LZ4_FRAMES
     places: list[int] = []
     payloads, behind = np.array((codecs, starts, ends)), np.empty(len(starts), dtype=np.int64)
     likely_bytes = _LIKELY_RATIO * int((ends - starts).sum())

@@ -122,6 +122,10 @@ class Lz4Frames(NamedTuple):
     behind_frame_bytes: int
 
 
+NO_LZ4_FRAMES = Lz4Frames(b"\0", 0, 0, 0)
+"""No frame begins like these."""
+
+
 def lz4_frames_like(data: bytes | memoryview) -> Lz4Frames | None:
     """What the frame at the start of `data` has in common with others of its producer. None: it is another one, or
     damaged; `lz4_frame` says so."""

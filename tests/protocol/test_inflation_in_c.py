@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import struct
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import cramjam
@@ -46,6 +47,39 @@ def packed_block(data: bytes) -> bytes:
     return bytes(cramjam.lz4.compress_block(data, store_size=False))
 
 
+def snappy_block(size: int, *elements: bytes) -> bytes:
+    """A raw block of these elements, which says that it inflates to so many bytes."""
+    head = bytearray()
+    while size > 0x7F:
+        head.append(size & 0x7F | 0x80)
+        size >>= 7
+    return bytes([*head, size]) + b"".join(elements)
+
+
+def literals(data: bytes, length_bytes: int = 0) -> bytes:
+    """An element; without `length_bytes` its length, which is at most 60, is in the tag."""
+    if not length_bytes:
+        return bytes([len(data) - 1 << 2]) + data
+    return bytes([59 + length_bytes << 2]) + (len(data) - 1).to_bytes(length_bytes, "little") + data
+
+
+def copy(length: int, offset: int, offset_bytes: int = 2) -> bytes:
+    """An element that copies what was written so many bytes before."""
+    if offset_bytes == 1:
+        return bytes([offset >> 8 << 5 | (length - 4) << 2 | 1, offset & 0xFF])
+    return bytes([(length - 1) << 2 | (2 if offset_bytes == 2 else 3)]) + offset.to_bytes(offset_bytes, "little")
+
+
+def xerial(*blocks: bytes) -> bytes:
+    """The stream of raw blocks that Java's producers write."""
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(b)) + b for b in blocks)
+
+
+def raw_snappy(data: bytes) -> bytes:
+    """As librdkafka writes it."""
+    return bytes(cramjam.snappy.compress_raw(data))
+
+
 def inflated_in_c(
     payloads: Sequence[tuple[int, bytes]], *, limit_bytes: int = DEFAULT_LIMIT_BYTES, enough_bytes: int = 64 * MIB
 ) -> list[bytes]:
@@ -76,29 +110,38 @@ contents = st.one_of(
 )
 
 
-@given(st.lists(st.tuples(st.sampled_from([Codec.NONE, Codec.LZ4]), contents), min_size=1, max_size=8))
+packed = st.tuples(st.sampled_from([Codec.NONE, Codec.SNAPPY, Codec.LZ4]), contents)
+
+
+@given(st.lists(packed, min_size=1, max_size=8))
 def test_payloads_become_what_was_packed(module: ModuleType, contents: list[tuple[Codec, bytes]]) -> None:
     payloads = [(codec, compress(codec, content)) for codec, content in contents]
     expected = [content for _, content in contents] if any(codec for codec, _ in contents) else []
     assert inflated_in_c(payloads) == expected
 
 
+@given(st.lists(contents, min_size=1, max_size=4))
+def test_snappy_without_a_stream_around_it(module: ModuleType, contents: list[bytes]) -> None:
+    assert inflated_in_c([(Codec.SNAPPY, raw_snappy(content)) for content in contents]) == contents
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
 @given(st.lists(contents, min_size=1, max_size=4), st.data())
 def test_damage_is_left_to_python_or_makes_no_difference(
-    module: ModuleType, contents: list[bytes], data: st.DataObject
+    module: ModuleType, codec: Codec, contents: list[bytes], data: st.DataObject
 ) -> None:
-    payloads = [bytearray(compress(Codec.LZ4, content)) for content in contents]
+    payloads = [bytearray(compress(codec, content)) for content in contents]
     for _ in range(data.draw(st.integers(1, 4))):
         damaged = data.draw(st.sampled_from(payloads))
         place = data.draw(st.integers(0, max(0, len(damaged) - 1)))
         damaged[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
-    found = inflated_in_c([(Codec.LZ4, bytes(payload)) for payload in payloads])
+    found = inflated_in_c([(codec, bytes(payload)) for payload in payloads])
     for payload, inflated in zip(payloads, found, strict=False):
-        # The library refuses a block that ends in a match, and the module takes it. No compressor writes such a block.
+        # The library refuses lz4 blocks that end in a match, and the module takes them. No compressor writes such.
         try:
-            assert decompress(Codec.LZ4, bytes(payload)) == inflated
+            assert decompress(codec, bytes(payload)) == inflated
         except CorruptRecordError:
-            continue
+            assert codec == Codec.LZ4
 
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=3))
@@ -112,6 +155,105 @@ def test_whatever_stands_in_a_block_is_inflated_as_the_library_does_or_refused(
     except CorruptRecordError:
         return
     assert found in ([], [expected])
+
+
+elements = st.one_of(
+    st.builds(literals, st.binary(min_size=1, max_size=60)),
+    st.builds(literals, st.binary(min_size=1, max_size=90), st.integers(1, 4)),
+    st.builds(copy, st.integers(1, 64), st.integers(0, 200), st.sampled_from([2, 4])),
+    st.builds(copy, st.integers(4, 11), st.integers(0, 2047), st.just(1)),
+    st.binary(max_size=5),
+)
+
+
+@given(st.integers(0, 500), st.lists(elements, max_size=30))
+def test_whatever_stands_in_a_block_of_snappy_is_inflated_as_the_library_does_or_refused(
+    module: ModuleType, size: int, elements: list[bytes]
+) -> None:
+    payload = snappy_block(size, *elements)
+    found = inflated_in_c([(Codec.SNAPPY, payload)])
+    try:
+        expected = [decompress(Codec.SNAPPY, payload)]
+    except CorruptRecordError:
+        expected = []
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("offset_bytes", "offset"),
+    [
+        *product((1, 2, 4), (1, 2, 7, 8, 15, 16, 17, 31, 64, 1_000)),
+        *product((2, 4), (60_000,)),
+        (4, 100_000),
+    ],
+)
+def test_copies_of_each_length_and_offset(module: ModuleType, offset_bytes: int, offset: int) -> None:
+    """In the middle of a block, where there is slack, and at its end."""
+    front = np.random.default_rng(offset).integers(0, 256, max(offset, 100), dtype=np.uint8).tobytes()
+    for length in range(4, 12) if offset_bytes == 1 else range(1, 65):
+        repeated = (front[-offset:] * (length // offset + 1))[:length]
+        near = literals(front, 3), copy(length, offset, offset_bytes)
+        payload = snappy_block(2 * len(front) + length, *near, literals(front, 4))
+        assert inflated_in_c([(Codec.SNAPPY, payload)]) == [front + repeated + front]
+        assert inflated_in_c([(Codec.SNAPPY, snappy_block(len(front) + length, *near))]) == [front + repeated]
+
+
+@pytest.mark.parametrize("length", [1, 15, 16, 17, 59, 60, 61, 62, 63, 64, 65, 255, 256, 257, 65_536, 65_537])
+def test_literals_of_each_length(module: ModuleType, length: int) -> None:
+    data = np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8).tobytes()
+    least_bytes = 0 if length <= 60 else (length - 1).bit_length() + 7 >> 3
+    for length_bytes in range(least_bytes, 5):
+        if length_bytes or length <= 60:
+            each = literals(data, length_bytes)
+            payload = snappy_block(
+                4 * length, each, copy(1, 1), each, each, literals(data[:-1], 3) if length > 1 else b""
+            )
+            expected = data + data[-1:] + data + data + data[:-1]
+            assert inflated_in_c([(Codec.SNAPPY, payload)]) == [expected]
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"",
+        b"\x80",
+        b"\x05",
+        b"\xff\xff\xff\xff\xff\x00",
+        b"\xff\xff\xff\xff\x1f\x00a",
+        snappy_block(2, literals(b"a")),
+        snappy_block(1, literals(b"ab")),
+        snappy_block(5, literals(b"a"), copy(4, 0)),
+        snappy_block(5, literals(b"a"), copy(4, 2)),
+        snappy_block(5, literals(b"a"), copy(4, 1)[:-1]),
+        snappy_block(5, literals(b"abcde")[:-1]),
+        snappy_block(70, literals(bytes(70), 1)[:1]),
+        snappy_block(70, literals(bytes(70), 4)[:4]),
+        b"\x82SNAPPY\x00\x00\x00",
+        xerial(b""),
+        xerial(snappy_block(1, literals(b"a")))[:-1],
+        xerial(snappy_block(1, literals(b"a"))) + b"\x00\x00\x00",
+        xerial() + struct.pack(">i", -1),
+    ],
+    ids=repr,
+)
+def test_snappy_that_is_none_is_left_to_python(module: ModuleType, payload: bytes) -> None:
+    with pytest.raises(CorruptRecordError):
+        decompress(Codec.SNAPPY, payload)
+    good = raw_snappy(TEXT[:500])
+    assert inflated_in_c([(Codec.SNAPPY, good), (Codec.SNAPPY, payload), (Codec.SNAPPY, good)]) == [TEXT[:500]]
+
+
+def test_streams_of_snappy_are_inflated_block_by_block_also_when_one_is_appended(module: ModuleType) -> None:
+    blocks = [TEXT[:32_768], TEXT[32_768:70_000], b""]
+    stream = xerial(*map(raw_snappy, blocks))
+    assert inflated_in_c([(Codec.SNAPPY, stream), (Codec.SNAPPY, xerial())]) == [TEXT[:70_000], b""]
+    assert inflated_in_c([(Codec.SNAPPY, stream + stream)]) == [2 * TEXT[:70_000]]
+
+
+def test_lz4_of_another_kind_is_left_to_python_though_snappy_lies_beside_it(module: ModuleType) -> None:
+    linked = b"\x04\x22\x4d\x18\x40" + GOOD[5:]
+    snappy = (Codec.SNAPPY, raw_snappy(TEXT))
+    assert inflated_in_c([snappy, (Codec.LZ4, linked), snappy]) == [TEXT]
 
 
 @pytest.mark.parametrize("length", [0, 1, 14, 15, 16, 17, 18, 19, 20, 30, 269, 270, 271, 1000])
@@ -176,6 +318,7 @@ def test_what_lies_in_front_of_another_frame_is_inflated(module: ModuleType, pay
 def test_other_codecs_are_left_to_python(module: ModuleType) -> None:
     zstd = compress(Codec.ZSTD, TEXT)
     assert inflated_in_c([(Codec.LZ4, GOOD), (Codec.ZSTD, zstd), (Codec.LZ4, GOOD)]) == [TEXT[:500]]
+    assert inflated_in_c([(Codec.SNAPPY, raw_snappy(TEXT)), (Codec.ZSTD, zstd)]) == [TEXT]
     assert inflated_in_c([(Codec.ZSTD, zstd), (Codec.ZSTD, zstd)]) == []
 
 
@@ -203,13 +346,14 @@ def test_nothing_beyond_the_limit(module: ModuleType) -> None:
     assert inflated_in_c([large], limit_bytes=10_000) == [bytes(10_000)]
 
 
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
 @given(st.integers(0, 700), st.sampled_from([TEXT[:500], bytes(500), TEXT[:450] + bytes(50)]))
-def test_no_byte_beside_the_room_is_touched(module: ModuleType, room_bytes: int, content: bytes) -> None:
-    payload = frame(packed_block(content))
+def test_no_byte_beside_the_room_is_touched(module: ModuleType, codec: Codec, room_bytes: int, content: bytes) -> None:
+    payload = raw_snappy(content) if codec == Codec.SNAPPY else frame(packed_block(content))
     memory = np.full(1_000, 0xAA, dtype=np.uint8)
     behind = np.zeros(1, dtype=np.int64)
     target = memory[100 : 100 + room_bytes]
-    count = module.inflate(payload, np.array([[3], [0], [len(payload)]]), *FRAMES, target, 1 << 40, behind)
+    count = module.inflate(payload, np.array([[codec], [0], [len(payload)]]), *FRAMES, target, 1 << 40, behind)
     assert count == (room_bytes >= len(content))
     assert memory[:100].tolist() == [0xAA] * 100
     assert memory[100 + room_bytes :].tolist() == [0xAA] * (900 - room_bytes)
@@ -219,7 +363,7 @@ def test_no_byte_beside_the_room_is_touched(module: ModuleType, room_bytes: int,
 @pytest.mark.parametrize(("start", "end"), [(-1, 5), (5, 3), (0, 10_000), (2**62, 2**62), (-(2**63), 2**63 - 1)])
 def test_a_payload_outside_of_the_buffer_is_refused(module: ModuleType, start: int, end: int) -> None:
     target, behind = np.zeros(100, dtype=np.uint8), np.zeros(1, dtype=np.int64)
-    for codec in Codec.NONE, Codec.LZ4:
+    for codec in Codec.NONE, Codec.SNAPPY, Codec.LZ4:
         assert not module.inflate(GOOD, np.array([[codec], [start], [end]]), *FRAMES, target, 1 << 40, behind)
 
 
