@@ -583,7 +583,8 @@ def test_a_map_of_a_topic_that_was_made_anew_is_not_believed(
     fill(cluster, 10, keys=2)
     first = Seen()
     first.held = {0}
-    processor = Processor(new_consumer(), first, ordering="key", commit_interval=0.05)
+    consumer = new_consumer(allow_auto_create_topics=False)
+    processor = Processor(consumer, first, ordering="key", commit_interval=0.05)
     processor.__enter__()
     wait_until(lambda: len(first.values) == 5)
     wait_until(lambda: TP in cluster.committed("billing") and bool(cluster.committed("billing")[TP].metadata))
