@@ -12,7 +12,7 @@ import json
 import random
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, Producer
@@ -73,6 +73,16 @@ class Case:
         return max(1, round(self.records * scale / PARTITIONS)) * PARTITIONS
 
 
+DRESSED = "50 to 2,000 B, key, header"
+MIXED = Case(
+    name="mixed",
+    title=f"{DRESSED}, lz4",
+    records=1_000_000,
+    least_bytes=50,
+    most_bytes=2_000,
+    compression="lz4",
+    dressed=True,
+)
 CASES = {
     case.name: case
     for case in (
@@ -88,43 +98,11 @@ CASES = {
             dressed=True,
         ),
         Case(name="random", title="50 to 2,000 B", records=1_000_000, least_bytes=50, most_bytes=2_000),
-        Case(
-            name="mixed",
-            title="50 to 2,000 B, key, header, lz4",
-            records=1_000_000,
-            least_bytes=50,
-            most_bytes=2_000,
-            compression="lz4",
-            dressed=True,
-        ),
-        Case(
-            name="small-batches",
-            title="50 to 2,000 B, key, header, lz4 in 16 KiB",  # as Java's producers make them by default
-            records=1_000_000,
-            least_bytes=50,
-            most_bytes=2_000,
-            compression="lz4",
-            dressed=True,
-            batch_bytes=16_384,
-        ),
-        Case(
-            name="snappy",
-            title="50 to 2,000 B, key, header, snappy",
-            records=600_000,
-            least_bytes=50,
-            most_bytes=2_000,
-            compression="snappy",
-            dressed=True,
-        ),
-        Case(
-            name="gzip",
-            title="50 to 2,000 B, key, header, gzip",
-            records=300_000,
-            least_bytes=50,
-            most_bytes=2_000,
-            compression="gzip",
-            dressed=True,
-        ),
+        MIXED,
+        # As Java's producers make them by default.
+        replace(MIXED, name="small-batches", title=f"{MIXED.title} in 16 KiB", batch_bytes=16_384),
+        replace(MIXED, name="snappy", title=f"{DRESSED}, snappy", records=600_000, compression="snappy"),
+        replace(MIXED, name="gzip", title=f"{DRESSED}, gzip", records=300_000, compression="gzip"),
         Case(
             name="one-by-one",
             title="200 B, a batch each",  # as producers make them that wait for nothing
