@@ -664,9 +664,7 @@ inflate_short_elements(SnappyBlock *block)
         }
         memcpy(at, from, STEP_BYTES);
         if (tag.length > STEP_BYTES) {
-            for (int step = STEP_BYTES; step < SNAPPY_MOST_COPIED; step += STEP_BYTES) {
-                memcpy(at + step, from + step, STEP_BYTES);
-            }
+            copy_in_steps(at + STEP_BYTES, from + STEP_BYTES, SNAPPY_MOST_COPIED - STEP_BYTES);
         }
         at += tag.length;
     }
@@ -679,9 +677,10 @@ static int
 inflate_element(SnappyBlock *block)
 {
     static const uint8_t offset_bytes[SNAPPY_KINDS] = {0, 1, 2, 4};
-    uint8_t tag = *block->source++;
-    int kind = tag % SNAPPY_KINDS;
-    int64_t length = snappy_tags[tag].length, number = 0;
+    uint8_t byte = *block->source++;
+    SnappyTag tag = snappy_tags[byte];
+    int kind = byte % SNAPPY_KINDS;
+    int64_t length = tag.length, number = 0;
     int is_long = kind == SNAPPY_LITERALS && length > SNAPPY_MOST_SHORT;
     int bytes = is_long ? (int)length - SNAPPY_MOST_SHORT : offset_bytes[kind];
     if (bytes > block->source_end - block->source) {
@@ -692,7 +691,7 @@ inflate_element(SnappyBlock *block)
     }
     length = is_long ? number + 1 : length;
     int64_t left = block->source_end - block->source, room = block->target_end - block->at;
-    int64_t offset = kind == SNAPPY_NEAR ? number | (tag & 0xE0) << 3 : number;
+    int64_t offset = kind == SNAPPY_FAR ? number : number | tag.offset_bits;
     if (length > room || (kind ? !offset || offset > block->at - block->target : length > left)) {
         return 0;
     }

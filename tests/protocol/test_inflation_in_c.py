@@ -203,13 +203,11 @@ def test_literals_of_each_length(module: ModuleType, length: int) -> None:
     data = np.random.default_rng(length).integers(0, 256, length, dtype=np.uint8).tobytes()
     least_bytes = 0 if length <= 60 else (length - 1).bit_length() + 7 >> 3
     for length_bytes in range(least_bytes, 5):
-        if length_bytes or length <= 60:
-            each = literals(data, length_bytes)
-            payload = snappy_block(
-                4 * length, each, copy(1, 1), each, each, literals(data[:-1], 3) if length > 1 else b""
-            )
-            expected = data + data[-1:] + data + data + data[:-1]
-            assert inflated_in_c([(Codec.SNAPPY, payload)]) == [expected]
+        each = literals(data, length_bytes)
+        last = literals(data[:-1], 3) if length > 1 else b""
+        payload = snappy_block(4 * length, each, copy(1, 1), each, each, last)
+        expected = data + data[-1:] + data + data + data[:-1]
+        assert inflated_in_c([(Codec.SNAPPY, payload)]) == [expected]
 
 
 @pytest.mark.parametrize(

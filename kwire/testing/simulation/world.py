@@ -165,7 +165,7 @@ class World:
         scenario = self.scenario
         for name, partitions in zip(scenario.topic_names, scenario.topics, strict=True):
             self.cluster.create_topic(name, partitions, replication=scenario.brokers)
-            self._commit_beginnings(name)
+        self._commit_beginnings()
         producing = trio.CancelScope()
         async with trio.open_nursery() as act:
             act.start_soon(self._produce, producing)
@@ -311,12 +311,13 @@ class World:
         if self.scenario.logins is not None:
             self.cluster.control.on(SaslHandshakeRequest).observe(see)
 
-    def _commit_beginnings(self, topic: str) -> None:
+    def _commit_beginnings(self) -> None:
         """Of partitions that have no commit, where members go to the end without one."""
         if self.scenario.habits.auto_offset_reset != "latest":
             return
+        committed = self.cluster.committed(self.group)
         for at in self._partitions():
-            if at.topic == topic and at not in self.cluster.committed(self.group):
+            if at not in committed:
                 self.cluster.groups.offsets.put(self.group, at, CommittedOffset(0))
 
     def _write_stored(self, partitions: Iterable[TopicPartition]) -> None:
@@ -392,7 +393,7 @@ class World:
         """Give it a partition more; how many it has then."""
         count = len(self.cluster.topics[name].partitions) + 1
         self.cluster.grow_topic(name, count)
-        self._commit_beginnings(name)
+        self._commit_beginnings()
         return count
 
     def start_member(self) -> SimulatedMember:
