@@ -14,6 +14,12 @@
 
 #include <stdint.h>
 #include <string.h>
+#ifdef _WIN32
+#include <process.h>
+#define getpid _getpid
+#else
+#include <unistd.h>
+#endif
 
 #ifndef Py_GIL_DISABLED
 #undef Py_BEGIN_CRITICAL_SECTION
@@ -821,35 +827,179 @@ PyDoc_STRVAR(inflate_doc,
 "Returns:\n"
 "    How many were inflated. The next one is damaged, of another kind, or has too little room; or these are enough.");
 
+/* What `inflate` takes. */
+typedef struct {
+    Py_buffer buffer, payloads, target, behind;
+    Lz4Frames frames;
+    long long enough_bytes;
+} Inflation;
+
+static void
+end_inflation(Inflation *inflation)
+{
+    PyBuffer_Release(&inflation->buffer);
+    PyBuffer_Release(&inflation->payloads);
+    PyBuffer_Release(&inflation->frames.header);
+    PyBuffer_Release(&inflation->target);
+    PyBuffer_Release(&inflation->behind);
+}
+
+/* Whether it could be begun; `end_inflation` ends it. */
+static int
+begin_inflation(Inflation *inflation, PyObject *arguments)
+{
+    Lz4Frames *frames = &inflation->frames;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*LLLw*Lw*:inflate", &inflation->buffer, &inflation->payloads, &frames->header,
+                          &frames->block_bytes, &frames->behind_block_bytes, &frames->behind_frame_bytes,
+                          &inflation->target, &inflation->enough_bytes, &inflation->behind)) {
+        return 0;
+    }
+    int are_sizes_sound = inflation->payloads.len == 3 * inflation->behind.len && frames->block_bytes >= 0
+        && frames->behind_block_bytes >= 0 && frames->behind_block_bytes <= LZ4_WORD_BYTES
+        && frames->behind_frame_bytes >= 0;
+    if (!are_sizes_sound) {
+        end_inflation(inflation);
+        PyErr_SetString(PyExc_ValueError, "three numbers of each payload, and sizes that can be, are wanted");
+    }
+    return are_sizes_sound;
+}
+
+/* Needs no interpreter. */
+static Py_ssize_t
+run_inflation(const Inflation *inflation)
+{
+    Py_ssize_t count = inflation->behind.len / (Py_ssize_t)sizeof(int64_t);
+    return inflate_payloads(&inflation->frames, &inflation->buffer, inflation->payloads.buf, count, &inflation->target,
+                            inflation->enough_bytes, inflation->behind.buf);
+}
+
 static PyObject *
 inflate(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
-    Py_buffer buffer, payloads, target, behind;
-    long long enough_bytes;
-    Lz4Frames frames;
-    if (!PyArg_ParseTuple(arguments, "y*y*y*LLLw*Lw*:inflate", &buffer, &payloads, &frames.header, &frames.block_bytes,
-                          &frames.behind_block_bytes, &frames.behind_frame_bytes, &target, &enough_bytes, &behind)) {
+    Inflation inflation;
+    if (!begin_inflation(&inflation, arguments)) {
         return NULL;
     }
-    Py_ssize_t count = behind.len / (Py_ssize_t)sizeof(int64_t);
-    int are_sizes_sound = payloads.len == 3 * behind.len && frames.block_bytes >= 0 && frames.behind_block_bytes >= 0
-        && frames.behind_block_bytes <= LZ4_WORD_BYTES && frames.behind_frame_bytes >= 0;
-    if (are_sizes_sound) {
-        Py_BEGIN_ALLOW_THREADS
-        count = inflate_payloads(&frames, &buffer, payloads.buf, count, &target, enough_bytes, behind.buf);
-        Py_END_ALLOW_THREADS
-    }
-    PyBuffer_Release(&buffer);
-    PyBuffer_Release(&payloads);
-    PyBuffer_Release(&frames.header);
-    PyBuffer_Release(&target);
-    PyBuffer_Release(&behind);
-    if (!are_sizes_sound) {
-        PyErr_SetString(PyExc_ValueError, "three numbers of each payload, and sizes that can be, are wanted");
-        return NULL;
-    }
+    Py_ssize_t count;
+    Py_BEGIN_ALLOW_THREADS
+    count = run_inflation(&inflation);
+    Py_END_ALLOW_THREADS
+    end_inflation(&inflation);
     return PyLong_FromSsize_t(count);
 }
+
+PyDoc_STRVAR(inflation_thread_doc,
+"InflationThread(...)\n--\n\n"
+"Does what `inflate` does, with the same arguments, in a thread that never waits for the interpreter: Python's threads\n"
+"go on beside it, also where the interpreter has its lock. The thread ends by itself.\n\n"
+"Contract: used by one thread.");
+
+typedef struct {
+    PyObject_HEAD
+    Inflation inflation;
+    Py_ssize_t count;
+    PyThread_type_lock lock; /* which the thread gives back when it is through; NULL: it is, and the buffers are let go */
+    long process;
+} InflationThread;
+
+/* Python's name for it is not in the stable part of the API. */
+#define NO_THREAD ((unsigned long)-1)
+
+static void
+run_inflation_thread(void *object)
+{
+    InflationThread *self = object;
+    self->count = run_inflation(&self->inflation);
+    PyThread_release_lock(self->lock);
+}
+
+/* Wait until the thread is through. A process that was forked has none, so nothing was inflated there. */
+static void
+join_inflation_thread(InflationThread *self)
+{
+    if (self->lock == NULL) {
+        return;
+    }
+    if (!PyThread_acquire_lock(self->lock, NOWAIT_LOCK)) {
+        if (self->process != (long)getpid()) {
+            self->count = 0;
+        }
+        else {
+            Py_BEGIN_ALLOW_THREADS
+            PyThread_acquire_lock(self->lock, WAIT_LOCK);
+            Py_END_ALLOW_THREADS
+        }
+    }
+    PyThread_free_lock(self->lock);
+    self->lock = NULL;
+    end_inflation(&self->inflation);
+}
+
+static PyObject *
+inflation_thread_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(keywords))
+{
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    InflationThread *self = (InflationThread *)allocate(type, 0);
+    if (self == NULL || !begin_inflation(&self->inflation, arguments)) {
+        Py_XDECREF(self);
+        return NULL;
+    }
+    self->process = (long)getpid();
+    self->lock = PyThread_allocate_lock();
+    if (self->lock == NULL) {
+        end_inflation(&self->inflation);
+        Py_DECREF(self);
+        return PyErr_NoMemory();
+    }
+    PyThread_acquire_lock(self->lock, WAIT_LOCK);
+    if (PyThread_start_new_thread(run_inflation_thread, self) == NO_THREAD) {
+        run_inflation_thread(self); /* the system has no thread left */
+    }
+    return (PyObject *)self;
+}
+
+PyDoc_STRVAR(inflation_thread_wait_doc,
+"wait()\n--\n\n"
+"Wait until the thread is through.\n\n"
+"Returns:\n"
+"    What `inflate` returns. 0 in a process that was forked before the thread was through.");
+
+static PyObject *
+inflation_thread_wait(PyObject *self, PyObject *Py_UNUSED(nothing))
+{
+    join_inflation_thread((InflationThread *)self);
+    return PyLong_FromSsize_t(((InflationThread *)self)->count);
+}
+
+static void
+inflation_thread_dealloc(PyObject *self)
+{
+    join_inflation_thread((InflationThread *)self);
+    PyTypeObject *type = Py_TYPE(self);
+    freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    release(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef inflation_thread_methods[] = {
+    {"wait", inflation_thread_wait, METH_NOARGS, inflation_thread_wait_doc},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot inflation_thread_slots[] = {
+    {Py_tp_doc, (void *)inflation_thread_doc},
+    {Py_tp_new, inflation_thread_new},
+    {Py_tp_methods, inflation_thread_methods},
+    {Py_tp_dealloc, inflation_thread_dealloc},
+    {0, NULL},
+};
+
+static PyType_Spec inflation_thread_spec = {
+    .name = "kwire._speedups.InflationThread",
+    .basicsize = sizeof(InflationThread),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = inflation_thread_slots,
+};
 
 /* --- copying ----------------------------------------------------------------------------------------------- */
 
@@ -1404,7 +1554,7 @@ static PyType_Spec records_spec = {
 
 /* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
    date may have an older binary. */
-enum { FORM = 4 };
+enum { FORM = 5 };
 
 /* Whether tuples keep their hash is not in the stable part of the API; how large they are is. */
 static int
@@ -1439,6 +1589,15 @@ check_hash(void)
 }
 
 static int
+add_type(PyObject *module, PyType_Spec *spec)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
+    Py_XDECREF(type);
+    return result;
+}
+
+static int
 fill_module(PyObject *module)
 {
     fill_crc_of_byte();
@@ -1446,10 +1605,10 @@ fill_module(PyObject *module)
     if (look_at_tuples() < 0 || check_hash() < 0) {
         return -1;
     }
-    PyObject *type = PyType_FromModuleAndSpec(module, &records_spec, NULL);
-    int result = type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)type);
-    Py_XDECREF(type);
-    return result < 0 ? result : PyModule_AddIntConstant(module, "FORM", FORM);
+    if (add_type(module, &records_spec) < 0 || add_type(module, &inflation_thread_spec) < 0) {
+        return -1;
+    }
+    return PyModule_AddIntConstant(module, "FORM", FORM);
 }
 
 static PyMethodDef methods[] = {

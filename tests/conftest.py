@@ -13,7 +13,7 @@ import pytest
 from hypothesis import settings
 
 from kwire import speedups
-from kwire.protocol import record_batch_columns, record_decoding
+from kwire.protocol import inflation_in_c, record_batch_columns, record_payloads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,9 @@ def few_and_many_batches(request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "many batches":
             patch.setattr(record_batch_columns, "MANY_BATCHES", 1)
-            patch.setattr(record_decoding, "MANY_PAYLOADS", 1)
+            patch.setattr(record_payloads, "MANY_PAYLOADS", 1)
+            patch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
+            patch.setattr(inflation_in_c, "PROCESSORS", 2)
         yield
 
 

@@ -17,6 +17,7 @@ from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.loading import loaded_open_fetch
+from kwire.fetching.open_ahead import OpenAhead
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.interpreter_lock import has_no_lock
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
@@ -68,7 +69,7 @@ class CursorCollector(Generic[K, V]):
         self._deserializers = deserializers
         self._read_committed = read_committed
         self._check_crcs = check_crcs
-        self._ahead = self._decode_ahead() if has_no_lock() else None
+        self._ahead = self._decode_ahead() if has_no_lock() else OpenAhead(self._made)
         self._open: OpenFetch | None = None
         # All that were taken and opened; the others wait until their partitions are not withheld any more.
         self._opened: dict[CompletedFetch, OpenFetch] = {}
@@ -98,6 +99,8 @@ class CursorCollector(Generic[K, V]):
                 raise
             into.append(entry)
             entry.settle()
+            if current.inflate_ahead():
+                self._ahead.begin(self._buffer.first(view.withheld))
             if entry.records:
                 has_records = True
                 left -= entry.records
@@ -142,8 +145,6 @@ class CursorCollector(Generic[K, V]):
         current = self._open
         if current is None or len(self._buffer.taken) > 1 or not self._may_go_on(current, view):
             current = self._open = self._choose(view)
-        if self._ahead is not None:
-            self._ahead.begin(self._buffer.first(view.withheld))
         return current
 
     def _may_go_on(self, opened: OpenFetch, view: AssignmentView) -> bool:
@@ -165,10 +166,11 @@ class CursorCollector(Generic[K, V]):
             if self._is_current(taken, view):
                 return self._opened_now(taken)
             self._release(taken)
+        self._ahead.begin(None)
         return None
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
-        ahead = None if self._ahead is None else self._ahead.take(fetch)
+        ahead = self._ahead.take(fetch)
         opened = self._opened[fetch] = self._made(fetch) if ahead is None else ahead
         return opened
 

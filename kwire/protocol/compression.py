@@ -2,7 +2,7 @@
 
 Contract: `decompress` answers all bytes or raises `CorruptRecordError`; it never asks for more than `limit_bytes` of
 memory for its output, whatever the payload claims. Bounds come from walking the frames, never from a content-size
-field. `decompress_into` does the same for many batches in one buffer. Called by `record_decoding.py` and
+field. `decompress_into` does the same for many batches in one buffer. Called by `record_payloads.py` and
 `records_legacy.py`.
 """
 
@@ -13,18 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import cramjam
-import numpy as np
 
-from kwire import speedups
 from kwire.errors import CorruptRecordError
 from kwire.protocol.compression_buffer import InflationBuffer
-from kwire.protocol.compression_frames import (
-    NO_LZ4_FRAMES,
-    lone_lz4_block,
-    lz4_frame,
-    lz4_frames_like,
-    zstd_output_bound,
-)
+from kwire.protocol.compression_frames import lone_lz4_block, lz4_frame, zstd_output_bound
 from kwire.protocol.gzip_library import isal_or_zlib
 from kwire.protocol.zstd_library import ZstdError, inflate_zstd
 
@@ -32,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kwire.protocol.compression_frames import Lz4Block
-    from kwire.protocol.record_varints import Ints, Octets
+    from kwire.protocol.record_varints import Octets
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -50,10 +42,6 @@ _SNAPPY_MAX_RATIO = 32
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_WBITS = 31
 _GZIP = isal_or_zlib()
-
-# How much room many payloads take is not known before. Text and JSON inflate to two or three times as much.
-_LIKELY_RATIO = 3
-_LARGE_BATCH_BYTES = 1024 * 1024
 
 
 class Codec(IntEnum):
@@ -95,43 +83,6 @@ def decompress_into(
     if not magic and codec == Codec.LZ4:
         inflate = partial(_lz4, fix_checksum=True)
     inflate(target, data, limit_bytes)
-
-
-def inflate_in_c(
-    target: InflationBuffer, data: Bytes, codecs: Ints, starts: Ints, ends: Ints, *, limit_bytes: int, enough_bytes: int
-) -> list[int]:
-    """Inflate payloads of snappy and lz4, and stored ones between them, behind what is in `target`, until there is
-    enough.
-
-    Args:
-        data: Holds the payloads.
-        codecs: Of each; the next two say where it starts and ends.
-        limit_bytes: As for `decompress`.
-        enough_bytes: Once `target` has so many, no further payload is inflated.
-
-    Returns:
-        Where each ends that was inflated. The next one, if there is not enough, is of another kind, or damaged:
-        `decompress_into` knows. None are, where the module for it is not there.
-    """
-    module, are_lz4 = speedups.module, codecs == Codec.LZ4
-    frames = lz4_frames_like(data[int(starts[are_lz4.argmax()]) :]) if are_lz4.any() else None
-    if module is None or not (frames or (codecs == Codec.SNAPPY).any()):
-        return []
-    frames = frames or NO_LZ4_FRAMES
-    places: list[int] = []
-    payloads, behind = np.array((codecs, starts, ends)), np.empty(len(starts), dtype=np.int64)
-    likely_bytes = _LIKELY_RATIO * int((ends - starts).sum())
-    while (done := len(places)) < len(starts) and (left_bytes := enough_bytes - len(target)) > 0:
-        before_bytes, most_bytes = len(target), min(limit_bytes, left_bytes + _LARGE_BATCH_BYTES)
-        rest, room = np.ascontiguousarray(payloads[:, done:]), target.room(min(most_bytes, likely_bytes))
-        count = module.inflate(data, rest, *frames, room, left_bytes, behind[done:])
-        if count:
-            places += (behind[done : done + count] + before_bytes).tolist()
-            target.took(places[-1] - before_bytes)
-        elif len(room) == most_bytes:
-            break
-        likely_bytes = most_bytes
-    return places
 
 
 def _copy(target: InflationBuffer, data: Bytes, _limit_bytes: int = 0) -> None:

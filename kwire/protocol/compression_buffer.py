@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -36,10 +37,7 @@ class InflationBuffer:
     """Grows as payloads come in; `finish` answers all of them as one stretch of bytes."""
 
     def __init__(self) -> None:
-        try:
-            self._memory = _spare.pop()
-        except IndexError:
-            self._memory = np.empty(0, dtype=np.uint8)
+        self._memory: Octets = np.empty(0, dtype=np.uint8)
         self._used_bytes = 0
 
     def __len__(self) -> int:
@@ -85,6 +83,11 @@ class InflationBuffer:
         return used.data.toreadonly()
 
     def _grow(self, needed_bytes: int) -> None:
+        if not len(self._memory) and _spare:
+            with suppress(IndexError):  # another thread was sooner
+                self._memory = _spare.pop()
+            if needed_bytes <= len(self._memory):
+                return
         # Doubling, so that what is copied along stays below what is inflated. Not a bytearray: it would be cleared.
         larger = np.empty(max(needed_bytes, 2 * self._used_bytes), dtype=np.uint8)
         larger[: self._used_bytes] = self._memory[: self._used_bytes]

@@ -43,6 +43,7 @@ LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
 """Of magic 2: all of the header that the length counts."""
 
 CODEC_MASK = 0x07
+_CODEC_AT = 22  # in the second byte of the attributes
 LOG_APPEND_TIME_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
@@ -208,6 +209,12 @@ def size_of_first(data: Buffer) -> int:
         return 0
     (length_bytes,) = _LENGTH.unpack_from(data, _LENGTH_AT)
     return LOG_OVERHEAD_BYTES + int(length_bytes)
+
+
+def codec_of_first(data: Buffer) -> int:
+    """The codec of the first batch; 0 also if that is of another format than magic 2, or not whole."""
+    is_known = len(data) >= HEADER_BYTES and data[MAGIC_AT] == 2
+    return data[_CODEC_AT] & CODEC_MASK if is_known else 0
 
 
 def next_sound_offset(data: Buffer, position: int) -> int | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.errors import CorruptRecordError
 from kwire.protocol.compression import DEFAULT_LIMIT_BYTES
-from kwire.protocol.record_decoding import inflate_payload
+from kwire.protocol.record_payloads import inflate_payload
 from kwire.protocol.record_varints import read_varint
 
 if TYPE_CHECKING:

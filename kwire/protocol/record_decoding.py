@@ -7,30 +7,25 @@ checked before it is believed: what comes back lies inside its record, its batch
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from kwire.errors import CorruptRecordError
-from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress, decompress_into, inflate_in_c
-from kwire.protocol.compression_buffer import InflationBuffer
-from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LEAST_LENGTH_BYTES, LOG_APPEND_TIME_BIT, Batch, Buffer
-from kwire.protocol.record_batch_columns import BatchColumns, are_of_one_buffer, column
+from kwire.protocol.compression import DEFAULT_LIMIT_BYTES
+from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
+from kwire.protocol.record_batch_columns import column
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
 from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
+from kwire.protocol.record_payloads import Inflation, Payloads, of_magic_2
 from kwire.protocol.record_portions import are_enough, fits, fitting, rest_of, split
 from kwire.protocol.record_varints import DamagedRecordError, Ints
 from kwire.protocol.records_legacy import decode_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-
-MANY_PAYLOADS = 4
-"""From so many on they are inflated together, where that can be: one alone does not make up for numpy's calls."""
 
 
 class Decoded(NamedTuple):
@@ -70,6 +65,7 @@ def decode_available(
     check_crcs: bool = True,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     budget_bytes: int | None = None,
+    begun: Inflation | None = None,
 ) -> Decoded:
     """The records of as many batches as decode: those in front of a damaged one are delivered before its error is.
 
@@ -79,6 +75,7 @@ def decode_available(
         limit_bytes: The most one batch may inflate to.
         budget_bytes: Stop behind the batch with which this much has been inflated; so a fetch answer full of well
             compressed batches is taken in portions. With it, columns stay within the bounds of `record_portions`.
+        begun: What `record_payloads.begun_inflation` has begun for these very batches, with the same budget.
     """
     few = _few_plain(batches)
     if few is not None:
@@ -88,12 +85,12 @@ def decode_available(
     good = len(batches)
     while True:
         try:
-            columns, taken, rest = _decode(batches[:good], limits)
+            columns, taken, rest = _decode(batches[:good], limits, begun)
         except DamagedBatchError as damage:
             # Checks run field by field over all batches, so a batch further in front may have another damage still.
             error = batches[damage.index].damage(damage.problem)
             error.__cause__ = damage
-            good = damage.index
+            good, begun = damage.index, None
         else:
             return Decoded(columns, taken, error if taken == good and rest is None else None, rest)
 
@@ -104,7 +101,9 @@ class _Limits(NamedTuple):
     budget_bytes: int | None = None
 
 
-def _decode(batches: Sequence[Batch], limits: _Limits) -> tuple[RecordColumns, int, Batch | None]:
+def _decode(
+    batches: Sequence[Batch], limits: _Limits, begun: Inflation | None = None
+) -> tuple[RecordColumns, int, Batch | None]:
     """The columns, how many batches they are of, and what is left of the last. Neighbours of one format are decoded
     together."""
     parts: list[RecordColumns] = []
@@ -115,7 +114,8 @@ def _decode(batches: Sequence[Batch], limits: _Limits) -> tuple[RecordColumns, i
         if batches[start].magic < 2:
             part, taken = _decode_legacy(batches[start], start, limits), start + 1
         else:
-            part, taken, rest = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes))
+            part, taken, rest = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes), begun)
+        begun = None  # it was for the first ones
         parts.append(part)
         if budget_bytes is not None:
             budget_bytes -= len(part.buffer) if part.buffer is not batches[start].data else 0
@@ -131,11 +131,14 @@ def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
         raise DamagedBatchError(index, error.problem) from error
 
 
-def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[RecordColumns, int, Batch | None]:
+def _decode_run(
+    batches: Sequence[Batch], start: int, limits: _Limits, begun: Inflation | None
+) -> tuple[RecordColumns, int, Batch | None]:
     """The batches of magic 2 from `start` on; answers the index behind the last as well, and what is left of that."""
-    run = _of_magic_2(batches[start:])
+    run = of_magic_2(batches[start:])
     try:
-        payloads = _payloads(run, limits)
+        inflation = begun or Inflation(run, limit_bytes=limits.limit_bytes, budget_bytes=limits.budget_bytes)
+        payloads = inflation.payloads()
         run, payloads, rest = _portion(run, payloads, limits)
         few = _few(run, payloads)
         columns = _many(run, payloads) if few is None else few
@@ -149,16 +152,9 @@ def _decode_run(batches: Sequence[Batch], start: int, limits: _Limits) -> tuple[
     return columns, start + len(run), rest
 
 
-def _of_magic_2(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """Up to the first of another format."""
-    if isinstance(batches, BatchColumns):
-        return batches
-    return batches[: next((index for index, batch in enumerate(batches) if batch.magic != 2), len(batches))]
-
-
 def _portion(
-    run: Sequence[Batch], payloads: _Payloads, limits: _Limits
-) -> tuple[Sequence[Batch], _Payloads, Batch | None]:
+    run: Sequence[Batch], payloads: Payloads, limits: _Limits
+) -> tuple[Sequence[Batch], Payloads, Batch | None]:
     """As many of the batches as may be decoded at once, or the front of the first and the rest of it."""
     buffer, starts, ends = payloads
     run = run[: len(starts)]
@@ -166,16 +162,16 @@ def _portion(
         return run, payloads, None
     count = fitting(column(run, "record_count"), ends - starts)
     if count:
-        return run[:count], _Payloads(buffer, starts[:count], ends[:count]), None
+        return run[:count], Payloads(buffer, starts[:count], ends[:count]), None
     start, end = int(starts[0]), int(ends[0])
     taken, place = split(run[0], buffer, start, end)
     if taken == run[0].record_count:
-        return run[:1], _Payloads(buffer, starts[:1], ends[:1]), None
+        return run[:1], Payloads(buffer, starts[:1], ends[:1]), None
     front = run[0]._replace(record_count=taken)
-    return [front], _Payloads(buffer, starts[:1], _column([place])), rest_of(run[0], buffer, taken, place, end)
+    return [front], Payloads(buffer, starts[:1], _column([place])), rest_of(run[0], buffer, taken, place, end)
 
 
-def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
+def _many(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns:
     """The long way, which pays where there is much, and knows everything."""
     (buffer, starts, ends), counts = payloads, column(batches, "record_count")
     fields = read_records_in_c(buffer, starts, ends, counts)
@@ -185,7 +181,7 @@ def _many(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns:
     return _columns(batches, buffer, counts, fields)
 
 
-def _few(batches: Sequence[Batch], payloads: _Payloads) -> RecordColumns | None:
+def _few(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns | None:
     """The short way, if it is the right one here."""
     if not _are_few(batches):
         return None
@@ -204,51 +200,6 @@ def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:
     if not fits(data) or not all(each.is_plain and each.data is data for each in batches):
         return None
     return few_columns(data, [(each, each.payload_start, each.end) for each in batches])
-
-
-class _Payloads(NamedTuple):
-    """One buffer with the payloads of some batches, and where each starts and ends."""
-
-    buffer: Buffer
-    starts: Ints
-    ends: Ints
-
-
-def _payloads(batches: Sequence[Batch], limits: _Limits) -> _Payloads:
-    """Uncompressed batches of one fetch answer stay where they are; else all become one buffer.
-
-    An empty batch (compaction leaves them, to keep the producer's sequence) has no payload, whatever lies there.
-    """
-    counts, codecs = column(batches, "record_count"), column(batches, "attributes") & CODEC_MASK
-    starts = column(batches, "position") + HEADER_BYTES
-    ends = starts + np.where(counts == 0, 0, column(batches, "length_bytes") - LEAST_LENGTH_BYTES)
-    is_one_buffer = are_of_one_buffer(batches)
-    if is_one_buffer and not codecs.any():
-        return _Payloads(batches[0].data, starts, ends)
-    buffer = InflationBuffer()
-    view = memoryview(batches[0].data)
-    codecs = np.where(counts == 0, Codec.NONE, codecs)
-    behind: list[int] = []
-    if is_one_buffer and len(batches) >= MANY_PAYLOADS and limits.budget_bytes is not None:
-        limit_bytes, enough_bytes = limits.limit_bytes, limits.budget_bytes
-        behind = inflate_in_c(buffer, view, codecs, starts, ends, limit_bytes=limit_bytes, enough_bytes=enough_bytes)
-    each = zip(codecs.tolist(), starts.tolist(), ends.tolist(), strict=True)
-    for index, (codec, start, end) in enumerate(islice(each, len(behind), None), len(behind)):
-        if behind and limits.budget_bytes is not None and len(buffer) >= limits.budget_bytes:
-            break
-        try:
-            whole = view if is_one_buffer else memoryview(batches[index].data)
-            decompress_into(buffer, codec, whole[start:end], limit_bytes=limits.limit_bytes)
-        except CorruptRecordError as error:
-            raise DamagedBatchError(index, error.problem) from error
-        behind.append(len(buffer))
-    return _Payloads(buffer.finish(), _column([0, *behind[:-1]]), _column(behind))
-
-
-def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
-    """The batch's records, uncompressed, as one stretch of bytes."""
-    packed = memoryview(batch.data)[batch.payload_start : batch.end]
-    return decompress(batch.codec, packed, limit_bytes=limit_bytes)
 
 
 def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: RecordFields) -> RecordColumns:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.transactions import visible_batches
-from kwire.protocol import record_batch_columns, record_decoding
+from kwire.protocol import record_batch_columns, record_payloads
 from kwire.protocol.record_batch import Batch, find_batches, iter_batches
 from kwire.protocol.record_batch_columns import MANY_BATCHES, BatchColumns, choose, column, payload_bytes, read_batches
+from kwire.protocol.record_payloads import begun_inflation
 from kwire.protocol.records import Codec, Decoded, decode_available
 from kwire.testing.cluster.batches import compress
 
@@ -145,21 +146,26 @@ def test_what_is_inflated_together_is_what_is_inflated_one_by_one(
     batches = read_batches(record_set(parts), check_crcs=True)[0]
     together, alone = (inflated(batches, budget_bytes, from_so_many_on=many) for many in (1, len(batches) + 1))
     assert together == alone
+    assert inflated(batches, budget_bytes, from_so_many_on=1, is_begun=True) == alone
 
 
 @pytest.mark.parametrize("many", [1, 10])
 def test_an_emptied_batch_has_no_payload_whatever_its_codec(monkeypatch: pytest.MonkeyPatch, many: int) -> None:
-    monkeypatch.setattr(record_decoding, "MANY_PAYLOADS", many)
+    monkeypatch.setattr(record_payloads, "MANY_PAYLOADS", many)
     emptied = packed(batch(end=12), b"")
     batches = read_batches(one("packed", 0, 5) + emptied + one("packed", 20, 5), check_crcs=True)[0]
     decoded = decode_available(batches, budget_bytes=BUDGET_BYTES)
     assert (decoded.columns.offsets.tolist(), decoded.error) == ([0, 1, 20, 21], None)
 
 
-def inflated(batches: Sequence[Batch], budget_bytes: int, *, from_so_many_on: int) -> tuple[Any, ...]:
+def inflated(
+    batches: Sequence[Batch], budget_bytes: int, *, from_so_many_on: int, is_begun: bool = False
+) -> tuple[Any, ...]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(record_decoding, "MANY_PAYLOADS", from_so_many_on)
-        return told(decode_available(batches, budget_bytes=budget_bytes))
+        patch.setattr(record_payloads, "MANY_PAYLOADS", from_so_many_on)
+        patch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
+        begun = begun_inflation(batches, budget_bytes=budget_bytes) if is_begun else None
+        return told(decode_available(batches, budget_bytes=budget_bytes, begun=begun))
 
 
 def told(decoded: Decoded) -> tuple[Any, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import struct
+import threading
 from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
@@ -14,14 +16,17 @@ from hypothesis import strategies as st
 
 from kwire import speedups
 from kwire.errors import CorruptRecordError
-from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress, inflate_in_c
+from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress
 from kwire.protocol.compression_buffer import InflationBuffer
-from kwire.protocol.compression_frames import Lz4Frames, lz4_frames_like, xxh32_small
+from kwire.protocol.compression_frames import NO_LZ4_FRAMES, Lz4Frames, lz4_frames_like, xxh32_small
+from kwire.protocol.inflation_in_c import inflation_in_c
 from kwire.testing.cluster.batches import compress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
+
+    from kwire.protocol.record_varints import Ints
 
 MIB = 1024 * 1024
 TEXT = b"".join(b"line %d of a text that compresses well\n" % number for number in range(4000))
@@ -83,16 +88,28 @@ def raw_snappy(data: bytes) -> bytes:
 def inflated_in_c(
     payloads: Sequence[tuple[int, bytes]], *, limit_bytes: int = DEFAULT_LIMIT_BYTES, enough_bytes: int = 64 * MIB
 ) -> list[bytes]:
-    """What comes of these, each a codec and bytes, with some bytes in front, between and behind."""
+    """What comes of these, each a codec and bytes, with some bytes in front, between and behind. A thread that has
+    begun with them makes the same of them."""
     data, places = bytearray(b"before"), []
     for codec, payload in payloads:
         places.append((codec, len(data), len(data) + len(payload)))
         data += payload + b"beside"
-    codecs, starts, ends = np.array(places, dtype=np.int64).T
-    target = InflationBuffer()
-    behind = inflate_in_c(
-        target, memoryview(data), codecs, starts, ends, limit_bytes=limit_bytes, enough_bytes=enough_bytes
+    now, ahead = (
+        inflated(memoryview(data), np.array(places, dtype=np.int64).T, limit_bytes, enough_bytes, is_begun=is_begun)
+        for is_begun in (False, True)
     )
+    assert now == ahead
+    return now
+
+
+def inflated(data: memoryview, payloads: Ints, limit_bytes: int, enough_bytes: int, *, is_begun: bool) -> list[bytes]:
+    target = InflationBuffer()
+    inflation = inflation_in_c(target, data, payloads, limit_bytes=limit_bytes, enough_bytes=enough_bytes)
+    if inflation is None:
+        return []
+    if is_begun:
+        inflation.begin()
+    behind = inflation.places()
     assert len(target) == (behind[-1] if behind else 0)
     whole = bytes(target.finish())
     return [whole[start:end] for start, end in pairwise([0, *behind])]
@@ -385,9 +402,11 @@ def test_sizes_that_cannot_be_are_an_error(module: ModuleType, other: dict[str, 
         "enough_bytes": 1_000,
         "behind": np.zeros(1, dtype=np.int64),
     }
-    assert module.inflate(*arguments.values()) == 1
-    with pytest.raises(ValueError, match="are wanted"):
-        module.inflate(*{**arguments, **other}.values())
+    assert module.inflate(*arguments.values()) == module.InflationThread(*arguments.values()).wait() == 1
+    for wrong in ({**arguments, **other}, {**arguments, "buffer": "text"}, {"buffer": GOOD}):
+        for inflate in module.inflate, module.InflationThread:
+            with pytest.raises((ValueError, TypeError)):
+                inflate(*wrong.values())
 
 
 def test_without_the_module_nothing_is_inflated_together(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,3 +420,44 @@ def test_frames_that_say_their_size_are_not_alike() -> None:
     assert lz4_frames_like(with_size + bytes([xxh32_small(with_size[4:]) >> 8 & 0xFF]) + GOOD[7:]) is None
     assert lz4_frames_like(b"\x00" * 20) is None
     assert lz4_frames_like(HEADER[:5] + b"\x00\x00") is None
+
+
+def test_a_thread_is_waited_for_by_who_lets_go_of_it(module: ModuleType) -> None:
+    """Its buffers are in use until then. It may be asked again, and says the same."""
+    payload = raw_snappy(bytes(MIB))
+    for nth in range(100):
+        target, behind = np.full(MIB, 0xAA, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+        payloads = np.array([[Codec.SNAPPY], [0], [len(payload)]])
+        thread = module.InflationThread(payload, payloads, *NO_LZ4_FRAMES, target, 1, behind)
+        if nth % 2:
+            assert thread.wait() == thread.wait() == 1
+        del thread
+        assert behind.tolist() == [MIB]
+        assert not target.any()
+
+
+def test_where_the_system_has_no_thread_left_it_is_inflated_at_once(module: ModuleType) -> None:
+    behind, target = np.zeros(1, dtype=np.int64), np.zeros(1_000, dtype=np.uint8)
+    before = threading.stack_size(2**47)  # no thread has room for such a stack
+    try:
+        thread = module.InflationThread(GOOD, np.array([[3], [0], [len(GOOD)]]), *FRAMES, target, 1, behind)
+    finally:
+        threading.stack_size(before)
+    assert behind.tolist() == [500]
+    assert thread.wait() == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only POSIX forks")
+def test_in_a_forked_process_nobody_waits_for_a_thread_that_is_not_there(module: ModuleType) -> None:
+    """What the thread was to inflate counts as not inflated, unless it was through."""
+    payload = raw_snappy(bytes(64 * MIB))
+    payloads = np.array([[Codec.SNAPPY], [0], [len(payload)]])
+    target, behind = np.empty(64 * MIB, dtype=np.uint8), np.zeros(1, dtype=np.int64)
+    threads = [module.InflationThread(payload, payloads, *NO_LZ4_FRAMES, target, 1, behind) for _ in range(2)]
+    child = os.fork()
+    if not child:
+        status = 0 if threads.pop().wait() in {0, 1} else 1
+        threads.clear()
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+    assert [thread.wait() for thread in threads] == [1, 1]

@@ -10,6 +10,7 @@ import pytest
 from kwire.errors import CorruptRecordError
 from kwire.protocol import record_decoding
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
+from kwire.protocol.record_payloads import Inflation
 from kwire.protocol.records import Batch, RecordColumns, decode_columns, iter_batches
 
 if TYPE_CHECKING:
@@ -53,10 +54,8 @@ def taken(batches: Sequence[Batch]) -> bool:
 
 
 def goes_the_short_way(batches: Sequence[Batch]) -> bool:
-    return (
-        record_decoding._few(batches, record_decoding._payloads(batches, record_decoding._Limits(True, 1024)))
-        is not None
-    )
+    payloads = Inflation(batches, limit_bytes=1024, budget_bytes=None).payloads()
+    return record_decoding._few(batches, payloads) is not None
 
 
 def varint(number: int) -> bytes:

@@ -130,7 +130,7 @@ ARGUED: tuple[Argued, ...] = (
             ("record_batch_columns", "MANY_BATCHES = 48"),
             ("record_batch_columns: _columns", "<= _GREATEST_OFFSET"),
             ("record_decoding: _are_few", "len(batches) <= MOST_RECORDS"),
-            ("record_decoding: _payloads", "if is_one_buffer and not codecs.any():"),
+            ("record_payloads: Inflation.payloads", "if self._is_plain:"),
             ("record_varints: read_varints", "if not len(first) or first.max() < 0x80:"),
             ("record_batch: find_batches", "end > size_bytes"),
             ("framing: Framing._take_small", "self.last_was_large = False"),

@@ -180,7 +180,7 @@ def _compressed_anew(data: bytes, settings: TopicSettings) -> bytes:
     if batch.codec == codec:
         return data
     from kwire.protocol.compression import DEFAULT_LIMIT_BYTES
-    from kwire.protocol.record_decoding import inflate_payload
+    from kwire.protocol.record_payloads import inflate_payload
 
     fields = ChecksummedFields.of(batch)._replace(attributes=batch.attributes & ~_CODEC_MASK | codec)
     return framed(fields, compress(codec, bytes(inflate_payload(batch, DEFAULT_LIMIT_BYTES))))

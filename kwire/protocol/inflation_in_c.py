@@ -1,0 +1,128 @@
+"""Payloads of snappy and lz4, inflated by the module in C: many in one call, or before somebody wants them.
+
+Contract: what comes is what `compression.py` makes of each of them, up to the first that it says something about.
+Called by `record_payloads.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kwire import speedups
+from kwire.interpreter_lock import has_no_lock
+from kwire.protocol.compression import Codec
+from kwire.protocol.compression_frames import NO_LZ4_FRAMES, lz4_frames_like
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from kwire.protocol.compression import Bytes
+    from kwire.protocol.compression_buffer import InflationBuffer
+    from kwire.protocol.compression_frames import Lz4Frames
+    from kwire.protocol.record_varints import Ints
+
+# How much room many payloads take is not known before. Text and JSON inflate to two or three times as much.
+_LIKELY_RATIO = 3
+_LARGE_BATCH_BYTES = 1024 * 1024
+
+
+class InflationInC:
+    """Inflates payloads, and stored ones between them, behind what is in `target`, until there is enough.
+
+    Args:
+        frames: What lz4 frames begin with here.
+        data: Holds the payloads.
+        payloads: int64, (3, payloads): the codec of each, and where it starts and ends.
+        limit_bytes: As for `decompress`.
+        enough_bytes: Once `target` has so many, no further payload is inflated.
+    """
+
+    def __init__(
+        self,
+        module: ModuleType,
+        frames: Lz4Frames,
+        target: InflationBuffer,
+        data: Bytes,
+        payloads: Ints,
+        *,
+        limit_bytes: int,
+        enough_bytes: int,
+    ) -> None:
+        self._module = module
+        self._frames = frames
+        self._target = target
+        self._data = data
+        self._payloads = payloads
+        self._limit_bytes = limit_bytes
+        self._enough_bytes = enough_bytes
+        self._likely_bytes = _LIKELY_RATIO * int((payloads[2] - payloads[1]).sum())
+        self._behind = np.empty(payloads.shape[1], dtype=np.int64)
+        self._count: Callable[[], int] | None = None
+
+    def begin(self) -> None:
+        """Have a thread inflate them that needs no interpreter. `places` waits for it."""
+        room_bytes = min(self._likely_bytes, self._most_bytes)
+        self._count = self._module.InflationThread(*self._arguments(0, room_bytes)).wait
+
+    def places(self) -> list[int]:
+        """Where each ends that was inflated, now or by the thread. The next one, if there is not enough, is of another
+        kind, or damaged: `decompress_into` knows."""
+        places: list[int] = []
+        room_bytes = self._likely_bytes
+        while (done := len(places)) < len(self._behind) and len(self._target) < self._enough_bytes:
+            before_bytes, most_bytes = len(self._target), self._most_bytes
+            if count := self._inflate(done, min(room_bytes, most_bytes)):
+                places += (self._behind[done : done + count] + before_bytes).tolist()
+                self._target.took(places[-1] - before_bytes)
+            elif room_bytes >= most_bytes:
+                break
+            room_bytes = most_bytes
+        return places
+
+    @property
+    def _most_bytes(self) -> int:
+        """More room than this is never needed."""
+        return min(self._limit_bytes, self._enough_bytes - len(self._target) + _LARGE_BATCH_BYTES)
+
+    def _inflate(self, done: int, room_bytes: int) -> int:
+        """How many there are behind those that are done; the thread had the same room."""
+        wait, self._count = self._count, None
+        count: int = self._module.inflate(*self._arguments(done, room_bytes)) if wait is None else wait()
+        return count
+
+    def _arguments(self, done: int, room_bytes: int) -> tuple[object, ...]:
+        rest, room = np.ascontiguousarray(self._payloads[:, done:]), self._target.room(room_bytes)
+        left_bytes = self._enough_bytes - len(self._target)
+        return self._data, rest, *self._frames, room, left_bytes, self._behind[done:]
+
+
+def inflation_in_c(
+    target: InflationBuffer, data: Bytes, payloads: Ints, *, limit_bytes: int, enough_bytes: int
+) -> InflationInC | None:
+    """What inflates them; None: there is no module for it, or nothing that it knows. Arguments as for the class."""
+    module, (codecs, starts, _) = speedups.module, payloads
+    are_lz4 = codecs == Codec.LZ4
+    frames = lz4_frames_like(data[int(starts[are_lz4.argmax()]) :]) if are_lz4.any() else None
+    if module is None or not (frames or (codecs == Codec.SNAPPY).any()):
+        return None
+    frames = frames or NO_LZ4_FRAMES
+    return InflationInC(module, frames, target, data, payloads, limit_bytes=limit_bytes, enough_bytes=enough_bytes)
+
+
+def can_begin(codec: int) -> bool:
+    """Whether a thread can inflate payloads of this codec, and has a processor for it: on Python's it would only be in
+    the way (measured: a fifth longer). Where the interpreter has no lock, `fetching/decode_ahead.py` does more."""
+    is_in_c = speedups.module is not None and codec in {Codec.SNAPPY, Codec.LZ4}
+    return is_in_c and PROCESSORS > 1 and not has_no_lock()
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+PROCESSORS = _processors()
+"""Those that this process may run on."""

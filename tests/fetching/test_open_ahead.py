@@ -1,0 +1,168 @@
+"""Opening the next fetch ahead, so that a thread can inflate it; what comes of it is `test_fetch_collector.py`'s."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from kwire import speedups
+from kwire.epochs import AssignmentEpoch
+from kwire.events import AssignmentView
+from kwire.fetching import open_fetch
+from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.cursor_collector import Collected, CursorCollector
+from kwire.fetching.deserializing import Deserializers
+from kwire.fetching.open_ahead import OpenAhead
+from kwire.fetching.open_fetch import OpenFetch
+from kwire.model import TopicPartition
+from kwire.protocol import inflation_in_c, record_payloads
+from kwire.protocol.inflation_in_c import InflationInC
+from kwire.protocol.records import Codec, decode_available
+from kwire.testing.cluster.batches import build_batch, placed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+A = TopicPartition("a", 0)
+EACH = 10
+NOISE = np.random.default_rng(1).bytes(100_000)
+
+
+@pytest.fixture(autouse=True)
+def one_batch_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    if speedups.module is None:
+        pytest.skip("kwire._speedups was not built, or is not wanted")
+    monkeypatch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
+    monkeypatch.setattr(inflation_in_c, "PROCESSORS", 2)
+    monkeypatch.setattr("kwire.fetching.cursor_collector.has_no_lock", lambda: False)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many payloads there were each time that a thread began."""
+    counts: list[int] = []
+    begin = InflationInC.begin
+
+    def noted(inflation: InflationInC) -> None:
+        counts.append(len(inflation._behind))
+        begin(inflation)
+
+    monkeypatch.setattr(InflationInC, "begin", noted)
+    return counts
+
+
+def values(number: int) -> list[bytes]:
+    return [NOISE[(number * EACH + nth) * 1_000 :][:1_000] for nth in range(EACH)]
+
+
+def fetched(*numbers: int, codec: int = Codec.LZ4) -> CompletedFetch:
+    """Batches of ten records, each by its number."""
+    records = b"".join(
+        placed(build_batch(values(number), timestamp_ms=1, codec=codec), number * EACH, 0) for number in numbers
+    )
+    return CompletedFetch(topic_partition=A, epoch=AssignmentEpoch(1), fetch_offset=numbers[0] * EACH, records=records)
+
+
+def opened(fetch: CompletedFetch) -> OpenFetch:
+    return OpenFetch(fetch, read_committed=False, check_crcs=True)
+
+
+def collected(fetches: Sequence[CompletedFetch], most: int) -> Iterator[list[bytes | None]]:
+    """What each poll of so many records collects."""
+    buffer = FetchBuffer()
+    collector: CursorCollector[bytes, bytes] = CursorCollector(
+        buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True
+    )
+    buffer.put(fetches)
+    found: list[Collected[bytes, bytes]] = []
+    while not found or found[-1].records:
+        before = len(found)
+        collector.collect(AssignmentView(epochs={A: AssignmentEpoch(1)}), found, most, 1e9, keep_failures=False)
+        if len(found) == before:
+            return
+        yield [value for entry in found[before:] for value in entry.chunk.values()]
+
+
+def test_a_fetch_is_opened_once_and_taken_once(begun: list[int]) -> None:
+    ahead, fetch, other = OpenAhead(opened), fetched(0, 1), fetched(2)
+    assert ahead.take(fetch) is None
+    ahead.begin(fetch)
+    ahead.begin(fetch)
+    assert begun == [2]
+    assert ahead.take(other) is None
+    taken = ahead.take(fetch)
+    assert taken is not None
+    assert taken.next_rows(100)[0].values() == values(0) + values(1)
+    assert ahead.take(fetch) is None
+
+
+def test_one_that_is_not_next_any_more_is_let_go_of(begun: list[int]) -> None:
+    """Its bytes are a whole answer's, and nobody may ask for it again: a rebalance has dropped it."""
+    ahead, fetch = OpenAhead(opened), fetched(0, 1)
+    ahead.begin(fetch)
+    ahead.begin(None)
+    assert ahead.take(fetch) is None
+    ahead.begin(fetch)
+    ahead.begin(fetched(2))
+    assert ahead.take(fetch) is None
+    assert begun == [2, 2, 1]
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
+def test_what_no_thread_inflates_is_not_opened_ahead(codec: int, begun: list[int]) -> None:
+    ahead, fetch = OpenAhead(opened), fetched(0, 1, codec=codec)
+    ahead.begin(fetch)
+    assert ahead.take(fetch) is None
+    assert begun == []
+
+
+def test_what_takes_less_time_than_a_thread_is_not_opened_ahead(
+    begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch = fetched(0, 1)
+    monkeypatch.setattr(record_payloads, "LEAST_AHEAD_BYTES", len(fetch.records) + 1)
+    ahead = OpenAhead(opened)
+    ahead.begin(fetch)
+    assert ahead.take(fetch) is None
+    assert opened(fetch).next_rows(100)[0].values() == values(0) + values(1)
+    assert begun == []
+
+
+@pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
+@pytest.mark.parametrize("most", [1, 7, 10, 1000])
+def test_while_a_portion_is_handed_out_the_next_one_is_inflated_also_of_the_next_fetch(
+    codec: int, most: int, begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two batches make a portion. Nobody had begun with the first of all."""
+    monkeypatch.setattr(open_fetch, "PORTION_BYTES", 2 * 1_000 * EACH)
+    monkeypatch.setattr(open_fetch, "LAST_BYTES", 1_500 * EACH)
+    fetches = [fetched(0, 1, 2, 3, 4, codec=codec), fetched(5, 6, 7, codec=codec), fetched(8, codec=codec)]
+    found = list(collected(fetches, most))
+    assert [value for poll in found for value in poll] == [value for nth in range(9) for value in values(nth)]
+    assert all(len(poll) == most for poll in found[:-1])
+    assert begun == [3, 1, 3, 1, 1]
+
+
+def test_on_a_single_processor_nothing_is_inflated_ahead(begun: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inflation_in_c, "PROCESSORS", 1)
+    found = collected([fetched(0, 1), fetched(2)], 10)
+    assert [value for poll in found for value in poll] == [value for nth in range(3) for value in values(nth)]
+    assert begun == []
+
+
+def test_what_a_thread_has_inflated_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of a signal handler strikes behind that: the next poll inflates anew."""
+    fetch = opened(fetched(0, 1))
+    fetch.inflate_ahead()
+
+    def struck(*arguments: object, **options: object) -> object:
+        decode_available(*arguments, **options)  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(open_fetch, "decode_available", struck)
+        with pytest.raises(KeyboardInterrupt):
+            fetch.next_rows(100)
+    assert fetch.next_rows(100)[0].values() == values(0) + values(1)
