@@ -184,7 +184,7 @@ class ConsumerConfig(SecurityConfig):
     )
     fetch_buffer_bytes: int = setting(
         64 * MIB,
-        "The most that is fetched ahead of poll (KIP-81). A poll that has a quarter of it, or 4 MiB, takes no further "
+        "The most that is fetched ahead of poll (KIP-81). A poll that has a quarter of it, or 3 MiB, takes no further "
         "fetch. kwire's own.",
         integer(1, MAX_LONG),
     )

@@ -166,7 +166,7 @@ class Consumer(Facade[K, V]):
             timeout: Seconds, or a timedelta; 0 takes what is there.
 
         Returns:
-            Up to `max_poll_records` of them. Once they take 4 MiB (or a quarter of `fetch_buffer_bytes`), no further
+            Up to `max_poll_records` of them. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
                 fetch is added.
 
         Raises:

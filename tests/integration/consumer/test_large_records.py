@@ -1,4 +1,4 @@
-"""A poll of large records ends with a quarter of what may be fetched ahead, or 4 MiB, however many it may return."""
+"""A poll of large records ends with a quarter of what may be fetched ahead, or 3 MiB, however many it may return."""
 
 from __future__ import annotations
 
@@ -46,4 +46,4 @@ def test_polls_are_no_larger_than_what_stays_in_the_cache(
     polls: list[int] = []
     while sum(polls) < 700:
         polls.append(len(consumer.poll(10.0)))
-    assert max(polls) * RECORD_BYTES < 10 * MIB, "4 MiB, and what was decoded with the last of it"
+    assert max(polls) * RECORD_BYTES < 10 * MIB, "3 MiB, and what was decoded with the last of it"
