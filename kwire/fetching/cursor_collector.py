@@ -99,7 +99,7 @@ class CursorCollector(Generic[K, V]):
                 raise
             into.append(entry)
             entry.settle()
-            if current.inflate_ahead():
+            if current.inflate_ahead(self._opened.values()):
                 self._ahead.begin(self._buffer.first(view.withheld))
             if entry.records:
                 has_records = True

@@ -18,11 +18,11 @@ from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
 from kwire.protocol.record_batch import Batch, next_sound_offset
 from kwire.protocol.record_batch_columns import column, payload_bytes, read_batches
 from kwire.protocol.record_columns import RecordColumns, empty_columns
-from kwire.protocol.record_payloads import begun_inflation
+from kwire.protocol.record_payloads import inflation_of
 from kwire.protocol.records import decode_available
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kwire.fetching.buffer import CompletedFetch
     from kwire.protocol.record_decoding import Decoded
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 # is handled, a thread inflates the next. Of 1 MiB, or of 4, that takes a tenth longer, or more: a thread takes time to
 # start, and what it has inflated is handed from its processor's cache to another one's (measured).
 PORTION_BYTES = 3 * 1024 * 1024
-# What is packed in less, is the last portion as a rule.
+# What is packed in less is the last portion, as a rule.
 LAST_BYTES = PORTION_BYTES // 2
+# Of so many fetches that are open, the next portion is inflated ahead.
+MOST_AHEAD = 4
 _NOTHING_DECODED = empty_columns()
 
 
@@ -65,15 +67,12 @@ class CollectProgress(NamedTuple):
         return row >= self.rows and not self.batches and self.error is None
 
 
-class _Begun(NamedTuple):
-    """What is inflated ahead of some batches, perhaps."""
+class _Next(NamedTuple):
+    """What is decoded next: these batches, or the first of them. Whether those are the last of the fetch, as a rule."""
 
     batches: Sequence[Batch]
     inflation: Inflation | None
-
-    @property
-    def is_last(self) -> bool:
-        return self.inflation is None or self.inflation.packed_bytes < LAST_BYTES
+    is_last: bool
 
 
 class OpenFetch:
@@ -89,7 +88,7 @@ class OpenFetch:
         batches, in_marker = visible_batches(sound, fetch.aborted, read_committed=read_committed)
         position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self.progress = CollectProgress(position, batches, in_marker or behind_sound)
-        self._begun: _Begun | None = None
+        self._next: _Next | None = None
 
     def _sound_batches(self) -> tuple[Sequence[Batch], CorruptRecordError | None]:
         """All whole, sound batches that reach beyond the fetch offset, and the damage behind them, if any."""
@@ -146,18 +145,34 @@ class OpenFetch:
         while (at := self.progress).row >= at.rows and at.batches:
             self.progress = self._decoded(at)
 
-    def inflate_ahead(self) -> bool:
-        """Begin to inflate what `decode` decodes next, if that has not begun, and pays. Whether it is the last of this
-        fetch, as a rule."""
-        batches = self.progress.batches
-        if self._begun is None or self._begun.batches is not batches:
-            self._begun = _Begun(batches, begun_inflation(batches, budget_bytes=PORTION_BYTES))
-        return self._begun.is_last
+    def inflate_ahead(self, beside: Collection[OpenFetch] = ()) -> bool:
+        """Have a thread begin to inflate what is decoded next, if that has not begun, and pays.
 
-    def _take_begun(self, batches: Sequence[Batch]) -> Inflation | None:
-        """What was begun for these batches. It can be used once."""
-        begun, self._begun = self._begun, None
-        return begun.inflation if begun is not None and begun.batches is batches else None
+        Args:
+            beside: All that are open. When many of them wait for their turn, paused perhaps, no more is begun: each
+                keeps what was inflated for it.
+
+        Returns:
+            Whether that is the last of this fetch, as a rule, and the next fetch may be begun as well.
+        """
+        batches = self.progress.batches
+        if self._next is None or self._next.batches is not batches:
+            inflation = inflation_of(batches, budget_bytes=PORTION_BYTES)
+            if inflation is not None and sum(each.is_inflated_ahead for each in beside) < MOST_AHEAD:
+                inflation.begin()
+            is_last = inflation is None or inflation.packed_bytes < LAST_BYTES
+            self._next = _Next(batches, inflation, is_last)
+        return self._next.is_last
+
+    @property
+    def is_inflated_ahead(self) -> bool:
+        """Whether a thread has begun with what is decoded next."""
+        return self._next is not None and self._next.inflation is not None and self._next.inflation.has_begun
+
+    def _take_inflation(self, batches: Sequence[Batch]) -> Inflation | None:
+        """What was made for these batches. It can be used once."""
+        found, self._next = self._next, None
+        return found.inflation if found is not None and found.batches is batches else None
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> CollectProgress:
         """How far it is collected once so many of the next rows are; `position` is behind them."""
@@ -180,9 +195,13 @@ class OpenFetch:
         return position
 
     def _decoded(self, at: CollectProgress) -> CollectProgress:
-        begun = self._take_begun(at.batches)
         decoded = _in_order(
-            decode_available(at.batches, check_crcs=self._check_crcs, budget_bytes=PORTION_BYTES, begun=begun)
+            decode_available(
+                at.batches,
+                check_crcs=self._check_crcs,
+                budget_bytes=PORTION_BYTES,
+                inflation=self._take_inflation(at.batches),
+            )
         )
         stop = self.fetch.stop_offset
         columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)

@@ -65,7 +65,7 @@ def decode_available(
     check_crcs: bool = True,
     limit_bytes: int = DEFAULT_LIMIT_BYTES,
     budget_bytes: int | None = None,
-    begun: Inflation | None = None,
+    inflation: Inflation | None = None,
 ) -> Decoded:
     """The records of as many batches as decode: those in front of a damaged one are delivered before its error is.
 
@@ -75,7 +75,7 @@ def decode_available(
         limit_bytes: The most one batch may inflate to.
         budget_bytes: Stop behind the batch with which this much has been inflated; so a fetch answer full of well
             compressed batches is taken in portions. With it, columns stay within the bounds of `record_portions`.
-        begun: What `record_payloads.begun_inflation` has begun for these very batches, with the same budget.
+        inflation: `record_payloads.inflation_of` these very batches, with the same budget, if there is one already.
     """
     few = _few_plain(batches)
     if few is not None:
@@ -85,12 +85,12 @@ def decode_available(
     good = len(batches)
     while True:
         try:
-            columns, taken, rest = _decode(batches[:good], limits, begun)
+            columns, taken, rest = _decode(batches[:good], limits, inflation)
         except DamagedBatchError as damage:
             # Checks run field by field over all batches, so a batch further in front may have another damage still.
             error = batches[damage.index].damage(damage.problem)
             error.__cause__ = damage
-            good, begun = damage.index, None
+            good, inflation = damage.index, None
         else:
             return Decoded(columns, taken, error if taken == good and rest is None else None, rest)
 
@@ -102,7 +102,7 @@ class _Limits(NamedTuple):
 
 
 def _decode(
-    batches: Sequence[Batch], limits: _Limits, begun: Inflation | None = None
+    batches: Sequence[Batch], limits: _Limits, inflation: Inflation | None = None
 ) -> tuple[RecordColumns, int, Batch | None]:
     """The columns, how many batches they are of, and what is left of the last. Neighbours of one format are decoded
     together."""
@@ -114,8 +114,8 @@ def _decode(
         if batches[start].magic < 2:
             part, taken = _decode_legacy(batches[start], start, limits), start + 1
         else:
-            part, taken, rest = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes), begun)
-        begun = None  # it was for the first ones
+            part, taken, rest = _decode_run(batches, start, limits._replace(budget_bytes=budget_bytes), inflation)
+        inflation = None  # it was for the first ones
         parts.append(part)
         if budget_bytes is not None:
             budget_bytes -= len(part.buffer) if part.buffer is not batches[start].data else 0
@@ -132,12 +132,12 @@ def _decode_legacy(batch: Batch, index: int, limits: _Limits) -> RecordColumns:
 
 
 def _decode_run(
-    batches: Sequence[Batch], start: int, limits: _Limits, begun: Inflation | None
+    batches: Sequence[Batch], start: int, limits: _Limits, inflation: Inflation | None
 ) -> tuple[RecordColumns, int, Batch | None]:
     """The batches of magic 2 from `start` on; answers the index behind the last as well, and what is left of that."""
     run = of_magic_2(batches[start:])
     try:
-        inflation = begun or Inflation(run, limit_bytes=limits.limit_bytes, budget_bytes=limits.budget_bytes)
+        inflation = inflation or Inflation(run, limit_bytes=limits.limit_bytes, budget_bytes=limits.budget_bytes)
         payloads = inflation.payloads()
         run, payloads, rest = _portion(run, payloads, limits)
         few = _few(run, payloads)

@@ -70,6 +70,11 @@ class Inflation:
                 self._in_c.begin()
 
     @property
+    def has_begun(self) -> bool:
+        """Whether a thread has."""
+        return self._in_c is not None
+
+    @property
     def packed_bytes(self) -> int:
         """All payloads together."""
         return int((self._ends - self._starts).sum())
@@ -110,14 +115,10 @@ class Inflation:
             behind.append(len(self._buffer))
 
 
-def begun_inflation(batches: Sequence[Batch], *, budget_bytes: int) -> Inflation | None:
-    """What `decode_available` will inflate first of these batches, begun if that pays. None: nothing."""
+def inflation_of(batches: Sequence[Batch], *, budget_bytes: int) -> Inflation | None:
+    """What `decode_available` inflates first of these batches, to be begun. None: there is none of magic 2."""
     run = of_magic_2(batches)
-    if not run:
-        return None
-    inflation = Inflation(run, limit_bytes=DEFAULT_LIMIT_BYTES, budget_bytes=budget_bytes)
-    inflation.begin()
-    return inflation
+    return Inflation(run, limit_bytes=DEFAULT_LIMIT_BYTES, budget_bytes=budget_bytes) if run else None
 
 
 def is_inflated_ahead(data: Buffer) -> bool:

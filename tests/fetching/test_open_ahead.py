@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,7 +24,7 @@ from kwire.protocol.records import Codec, decode_available
 from kwire.testing.cluster.batches import build_batch, placed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 A = TopicPartition("a", 0)
 EACH = 10
@@ -57,32 +58,38 @@ def values(number: int) -> list[bytes]:
     return [NOISE[(number * EACH + nth) * 1_000 :][:1_000] for nth in range(EACH)]
 
 
-def fetched(*numbers: int, codec: int = Codec.LZ4) -> CompletedFetch:
+def fetched(*numbers: int, codec: int = Codec.LZ4, tp: TopicPartition = A) -> CompletedFetch:
     """Batches of ten records, each by its number."""
     records = b"".join(
         placed(build_batch(values(number), timestamp_ms=1, codec=codec), number * EACH, 0) for number in numbers
     )
-    return CompletedFetch(topic_partition=A, epoch=AssignmentEpoch(1), fetch_offset=numbers[0] * EACH, records=records)
+    return CompletedFetch(topic_partition=tp, epoch=AssignmentEpoch(1), fetch_offset=numbers[0] * EACH, records=records)
 
 
 def opened(fetch: CompletedFetch) -> OpenFetch:
     return OpenFetch(fetch, read_committed=False, check_crcs=True)
 
 
-def collected(fetches: Sequence[CompletedFetch], most: int) -> Iterator[list[bytes | None]]:
-    """What each poll of so many records collects."""
+def collector_of(fetches: Sequence[CompletedFetch]) -> CursorCollector[bytes, bytes]:
     buffer = FetchBuffer()
-    collector: CursorCollector[bytes, bytes] = CursorCollector(
-        buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True
-    )
     buffer.put(fetches)
+    return CursorCollector(buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True)
+
+
+def poll(
+    collector: CursorCollector[bytes, bytes], most: int, withheld: Sequence[TopicPartition] = ()
+) -> list[bytes | None]:
+    """What a poll of so many records collects; partitions are numbered from 0."""
     found: list[Collected[bytes, bytes]] = []
-    while not found or found[-1].records:
-        before = len(found)
-        collector.collect(AssignmentView(epochs={A: AssignmentEpoch(1)}), found, most, 1e9, keep_failures=False)
-        if len(found) == before:
-            return
-        yield [value for entry in found[before:] for value in entry.chunk.values()]
+    epochs = {TopicPartition("a", number): AssignmentEpoch(1) for number in range(10)}
+    view = AssignmentView(epochs=epochs, withheld=frozenset(withheld))
+    collector.collect(view, found, most, 1e9, keep_failures=False)
+    return [value for entry in found for value in entry.chunk.values()]
+
+
+def collected(fetches: Sequence[CompletedFetch], most: int) -> list[list[bytes | None]]:
+    """What each poll collects."""
+    return list(iter(partial(poll, collector_of(fetches), most), []))
 
 
 def test_a_fetch_is_opened_once_and_taken_once(begun: list[int]) -> None:
@@ -139,7 +146,7 @@ def test_while_a_portion_is_handed_out_the_next_one_is_inflated_also_of_the_next
     monkeypatch.setattr(open_fetch, "PORTION_BYTES", 2 * 1_000 * EACH)
     monkeypatch.setattr(open_fetch, "LAST_BYTES", 1_500 * EACH)
     fetches = [fetched(0, 1, 2, 3, 4, codec=codec), fetched(5, 6, 7, codec=codec), fetched(8, codec=codec)]
-    found = list(collected(fetches, most))
+    found = collected(fetches, most)
     assert [value for poll in found for value in poll] == [value for nth in range(9) for value in values(nth)]
     assert all(len(poll) == most for poll in found[:-1])
     assert begun == [3, 1, 3, 1, 1]
@@ -150,6 +157,21 @@ def test_on_a_single_processor_nothing_is_inflated_ahead(begun: list[int], monke
     found = collected([fetched(0, 1), fetched(2)], 10)
     assert [value for poll in found for value in poll] == [value for nth in range(3) for value in values(nth)]
     assert begun == []
+
+
+def test_of_many_paused_partitions_only_some_are_inflated_ahead(
+    begun: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is paused when it has returned a record: what was inflated for it stays in memory until it is resumed."""
+    monkeypatch.setattr(open_fetch, "PORTION_BYTES", 1_000 * EACH)
+    monkeypatch.setattr(open_fetch, "LAST_BYTES", 0)
+    partitions = [TopicPartition("a", number) for number in range(9)]
+    collector = collector_of([fetched(0, 1, 2, tp=tp) for tp in partitions])
+    assert [poll(collector, 1, partitions[:paused]) for paused in range(9)] == [values(0)[:1]] * 9
+    assert begun == [2] * open_fetch.MOST_AHEAD
+    rest = list(iter(partial(poll, collector, 100), []))
+    whole = values(0) + values(1) + values(2)
+    assert sorted(value for each in rest for value in each if value is not None) == sorted(whole[1:] * 9)
 
 
 def test_what_a_thread_has_inflated_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:

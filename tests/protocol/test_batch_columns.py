@@ -17,7 +17,7 @@ from kwire.fetching.transactions import visible_batches
 from kwire.protocol import record_batch_columns, record_payloads
 from kwire.protocol.record_batch import Batch, find_batches, iter_batches
 from kwire.protocol.record_batch_columns import MANY_BATCHES, BatchColumns, choose, column, payload_bytes, read_batches
-from kwire.protocol.record_payloads import begun_inflation
+from kwire.protocol.record_payloads import inflation_of
 from kwire.protocol.records import Codec, Decoded, decode_available
 from kwire.testing.cluster.batches import compress
 
@@ -164,8 +164,10 @@ def inflated(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_payloads, "MANY_PAYLOADS", from_so_many_on)
         patch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
-        begun = begun_inflation(batches, budget_bytes=budget_bytes) if is_begun else None
-        return told(decode_available(batches, budget_bytes=budget_bytes, begun=begun))
+        inflation = inflation_of(batches, budget_bytes=budget_bytes)
+        if is_begun and inflation is not None:
+            inflation.begin()
+        return told(decode_available(batches, budget_bytes=budget_bytes, inflation=inflation))
 
 
 def told(decoded: Decoded) -> tuple[Any, ...]:
