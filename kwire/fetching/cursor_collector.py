@@ -69,7 +69,8 @@ class CursorCollector(Generic[K, V]):
         self._deserializers = deserializers
         self._read_committed = read_committed
         self._check_crcs = check_crcs
-        self._ahead = self._decode_ahead() if has_no_lock() else OpenAhead(self._made)
+        self._decodes_ahead = has_no_lock()
+        self._ahead = self._decode_ahead() if self._decodes_ahead else OpenAhead(self._made)
         self._open: OpenFetch | None = None
         # All that were taken and opened; the others wait until their partitions are not withheld any more.
         self._opened: dict[CompletedFetch, OpenFetch] = {}
@@ -99,7 +100,7 @@ class CursorCollector(Generic[K, V]):
                 raise
             into.append(entry)
             entry.settle()
-            if current.inflate_ahead(self._opened.values()):
+            if self._decodes_ahead or current.inflate_ahead(self._opened.values()):
                 self._ahead.begin(self._buffer.first(view.withheld))
             if entry.records:
                 has_records = True

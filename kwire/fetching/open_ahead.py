@@ -33,7 +33,7 @@ class OpenAhead:
         if fetch is self._fetch:
             return
         self._next, self._fetch = None, fetch
-        if fetch is not None and self._is_inflated_ahead(fetch):
+        if fetch is not None and self._pays(fetch):
             opened = self._opened(fetch)
             opened.inflate_ahead()
             self._next = opened
@@ -46,7 +46,7 @@ class OpenAhead:
         self._next = self._fetch = None
         return opened
 
-    def _is_inflated_ahead(self, fetch: CompletedFetch) -> bool:
-        from kwire.protocol.record_payloads import is_inflated_ahead  # `import kwire` does without it
+    def _pays(self, fetch: CompletedFetch) -> bool:
+        from kwire.protocol.record_payloads import pays_ahead  # `import kwire` does without it
 
-        return is_inflated_ahead(fetch.records)
+        return pays_ahead(fetch.records)

@@ -18,7 +18,7 @@ from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
 from kwire.protocol.record_batch import Batch, next_sound_offset
 from kwire.protocol.record_batch_columns import column, payload_bytes, read_batches
 from kwire.protocol.record_columns import RecordColumns, empty_columns
-from kwire.protocol.record_payloads import inflation_of
+from kwire.protocol.record_payloads import can_be_ahead, inflation_of
 from kwire.protocol.records import decode_available
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ class OpenFetch:
         batches, in_marker = visible_batches(sound, fetch.aborted, read_committed=read_committed)
         position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self.progress = CollectProgress(position, batches, in_marker or behind_sound)
+        self._can_be_ahead = can_be_ahead(fetch.records)
         self._next: _Next | None = None
 
     def _sound_batches(self) -> tuple[Sequence[Batch], CorruptRecordError | None]:
@@ -153,8 +154,11 @@ class OpenFetch:
                 keeps what was inflated for it.
 
         Returns:
-            Whether that is the last of this fetch, as a rule, and the next fetch may be begun as well.
+            Whether that is the last of this fetch, as a rule, and the next fetch may be begun as well. Never, where no
+            thread inflates what is in this one, for the next will be like it.
         """
+        if not self._can_be_ahead:
+            return False
         batches = self.progress.batches
         if self._next is None or self._next.batches is not batches:
             inflation = inflation_of(batches, budget_bytes=PORTION_BYTES)

@@ -121,9 +121,14 @@ def inflation_of(batches: Sequence[Batch], *, budget_bytes: int) -> Inflation | 
     return Inflation(run, limit_bytes=DEFAULT_LIMIT_BYTES, budget_bytes=budget_bytes) if run else None
 
 
-def is_inflated_ahead(data: Buffer) -> bool:
-    """Whether to open this record set before its turn: a thread has something to do then, as its first batch tells."""
-    return len(data) >= LEAST_AHEAD_BYTES and can_begin(codec_of_first(data))
+def can_be_ahead(data: Buffer) -> bool:
+    """Whether a thread can inflate what is in this record set, as far as its first batch tells."""
+    return can_begin(codec_of_first(data))
+
+
+def pays_ahead(data: Buffer) -> bool:
+    """Whether to open this record set before its turn, for a thread to begin with it."""
+    return len(data) >= LEAST_AHEAD_BYTES and can_be_ahead(data)
 
 
 def of_magic_2(batches: Sequence[Batch]) -> Sequence[Batch]:
