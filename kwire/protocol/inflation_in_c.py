@@ -65,8 +65,8 @@ class InflationInC:
 
     def begin(self) -> None:
         """Have a thread inflate them that needs no interpreter. `places` waits for it."""
-        room_bytes = min(self._likely_bytes, self._most_bytes)
-        self._count = self._module.InflationThread(*self._arguments(0, room_bytes)).wait
+        self._likely_bytes = self._most_bytes  # it cannot ask for more
+        self._count = self._module.InflationThread(*self._arguments(0, self._most_bytes)).wait
 
     def places(self) -> list[int]:
         """Where each ends that was inflated, now or by the thread. The next one, if there is not enough, is of another
@@ -89,7 +89,7 @@ class InflationInC:
         return min(self._limit_bytes, self._enough_bytes - len(self._target) + _LARGE_BATCH_BYTES)
 
     def _inflate(self, done: int, room_bytes: int) -> int:
-        """How many there are behind those that are done; the thread had the same room."""
+        """How many there are behind those that are done."""
         wait, self._count = self._count, None
         count: int = self._module.inflate(*self._arguments(done, room_bytes)) if wait is None else wait()
         return count
