@@ -6,13 +6,13 @@ Called by `record_payloads.py`.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kwire import speedups
 from kwire.interpreter_lock import has_no_lock
+from kwire.processors import usable_processors
 from kwire.protocol.compression import Codec
 from kwire.protocol.compression_frames import NO_LZ4_FRAMES, lz4_frames_like
 
@@ -120,9 +120,4 @@ def can_begin(codec: int) -> bool:
     return is_in_c and PROCESSORS > 1 and not has_no_lock()
 
 
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-PROCESSORS = _processors()
-"""Those that this process may run on."""
+PROCESSORS = usable_processors()
