@@ -1,7 +1,7 @@
 """Decodes the next fetch while the records of this one are handled, where the interpreter has no lock.
 
 With the lock (GIL) a second thread of Python's gains nothing: it computes while the first one waits. So nothing is
-decoded ahead then; `open_ahead.py` has inflated what a thread without Python can inflate.
+decoded ahead then. What a thread without Python can do, `open_ahead.py` begins.
 
 Contract: decoding ahead changes nothing but the time, because a decoded fetch depends on the fetch alone. Used by one
 collector, in the application's thread.

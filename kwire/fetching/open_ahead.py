@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 class OpenAhead:
-    """One fetch at a time, of those that are inflated ahead; another one's bytes go from the processor's cache again
-    until they are wanted.
+    """One fetch at a time, if a thread can inflate it. Others are opened in their turn: opening reads all bytes of a
+    fetch, and when they are decoded right after, they are still in the processor's cache.
 
     Args:
         opened: Opens a fetch.

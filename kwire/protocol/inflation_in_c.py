@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 _LIKELY_RATIO = 3
 _LARGE_BATCH_BYTES = 1024 * 1024
 
+PROCESSORS = usable_processors()
+"""Those that this process may use."""
+
 
 class InflationInC:
     """Inflates payloads, and stored ones between them, behind what is in `target`, until there is enough.
@@ -118,6 +121,3 @@ def can_begin(codec: int) -> bool:
     the way (measured: a fifth longer). Where the interpreter has no lock, `fetching/decode_ahead.py` does more."""
     is_in_c = speedups.module is not None and codec in {Codec.SNAPPY, Codec.LZ4}
     return is_in_c and PROCESSORS > 1 and not has_no_lock()
-
-
-PROCESSORS = usable_processors()

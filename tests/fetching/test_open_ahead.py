@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from kwire import speedups
+from kwire.consumer import polling
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView
 from kwire.fetching import open_fetch
@@ -150,6 +151,11 @@ def test_while_a_portion_is_handed_out_the_next_one_is_inflated_also_of_the_next
     assert [value for poll in found for value in poll] == [value for nth in range(9) for value in values(nth)]
     assert all(len(poll) == most for poll in found[:-1])
     assert begun == [3, 1, 3, 1, 1]
+
+
+def test_a_poll_ends_with_a_portion() -> None:
+    """Else it would wait for the thread that inflates the next one. (`import kwire` does without what decodes.)"""
+    assert polling.MOST_BYTES == open_fetch.PORTION_BYTES
 
 
 def test_on_a_single_processor_nothing_is_inflated_ahead(begun: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

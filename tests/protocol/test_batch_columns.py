@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kwire.errors import CorruptRecordError
 from kwire.fetching.transactions import visible_batches
-from kwire.protocol import record_batch_columns, record_payloads
+from kwire.protocol import inflation_in_c, record_batch_columns, record_payloads
 from kwire.protocol.record_batch import Batch, find_batches, iter_batches
 from kwire.protocol.record_batch_columns import MANY_BATCHES, BatchColumns, choose, column, payload_bytes, read_batches
 from kwire.protocol.record_payloads import inflation_of
@@ -164,8 +164,9 @@ def inflated(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_payloads, "MANY_PAYLOADS", from_so_many_on)
         patch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
-        inflation = inflation_of(batches, budget_bytes=budget_bytes)
-        if is_begun and inflation is not None:
+        patch.setattr(inflation_in_c, "PROCESSORS", 2)
+        inflation = inflation_of(batches, budget_bytes=budget_bytes) if is_begun else None
+        if inflation is not None:
             inflation.begin()
         return told(decode_available(batches, budget_bytes=budget_bytes, inflation=inflation))
 

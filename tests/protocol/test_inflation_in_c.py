@@ -403,10 +403,12 @@ def test_sizes_that_cannot_be_are_an_error(module: ModuleType, other: dict[str, 
         "behind": np.zeros(1, dtype=np.int64),
     }
     assert module.inflate(*arguments.values()) == module.InflationThread(*arguments.values()).wait() == 1
-    for wrong in ({**arguments, **other}, {**arguments, "buffer": "text"}, {"buffer": GOOD}):
-        for inflate in module.inflate, module.InflationThread:
-            with pytest.raises((ValueError, TypeError)):
-                inflate(*wrong.values())
+    for inflate in module.inflate, module.InflationThread:
+        with pytest.raises(ValueError, match="are wanted"):
+            inflate(*{**arguments, **other}.values())
+        for unsuitable in ({**arguments, "buffer": "text"}, {"buffer": GOOD}):
+            with pytest.raises(TypeError):
+                inflate(*unsuitable.values())
 
 
 def test_without_the_module_nothing_is_inflated_together(monkeypatch: pytest.MonkeyPatch) -> None:
