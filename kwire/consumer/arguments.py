@@ -41,7 +41,7 @@ _OF_PATTERNS = re.compile(r"[\^$*+?()\[\]{}|\\]")
 def milliseconds(timeout: Timeout) -> float:
     """A timeout as it is counted inside. Infinity means for ever."""
     seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not isinstance(seconds, float | int):
+    if not isinstance(seconds, (float, int)):
         raise InvalidArgumentError(f"a timeout is a number of seconds or a timedelta, not {timeout!r}")
     if not seconds >= 0:  # also true of NaN, which no clock ever reaches
         raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
@@ -51,7 +51,7 @@ def milliseconds(timeout: Timeout) -> float:
 def hint_at_seconds(timeout: Timeout) -> None:
     """Warn of a timeout that has the look of milliseconds, by which other clients count. It holds all the same: to wait
     for an hour may be meant."""
-    if isinstance(timeout, float | int) and LONG_SECONDS <= timeout < math.inf:
+    if isinstance(timeout, (float, int)) and LONG_SECONDS <= timeout < math.inf:
         warnings.warn(
             f"poll({timeout}) waits up to {timeout} seconds; if milliseconds are meant, write poll({timeout / 1000:g})",
             stacklevel=3,

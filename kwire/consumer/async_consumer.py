@@ -320,7 +320,7 @@ class AsyncConsumer(Facade[K, V]):
         if tasks.poller not in (None, task):
             raise ConcurrentModificationError("another task polls this consumer; one at a time may")
         outer, tasks.poller = tasks.poller, task
-        deadline: Deadline | None = None
+        has_begun = False
         if outer is None and tasks.processor is task and not self._session.state.closed:
             self._session.state.interrupt_loop()  # it has come back, and others may have their turn first: close()
         try:
@@ -328,13 +328,15 @@ class AsyncConsumer(Facade[K, V]):
             await self._give_way(loop)
             if not self._turn.take_at_once():
                 await run_awaiting(self._mailbox, self._turn.take(), loop)
-            self._check_open()
-            deadline = self._session.begin_poll(timeout)
+            timeout_ms = self._session.begin_poll(timeout)
+            has_begun = True
             tasks.processor = task
-            steps = self._session.poll(deadline, to_loop=to_loop)
+            if (records := self._session.fast_poll(to_loop=to_loop)) is not None:
+                return records
+            steps = self._session.poll(timeout_ms, to_loop=to_loop)
             return await run_awaiting(self._mailbox, steps, loop, self._turn)
         except BaseException as error:
-            if deadline is not None:
+            if has_begun:
                 self._session.undo_poll(error)
             raise
         finally:

@@ -123,6 +123,11 @@ class CallbackRunner(Generic[K, V]):
         """Whether `run` may have something to do."""
         return self._request is not None or self._mailbox.has_background_events
 
+    @property
+    def are_quiet(self) -> bool:
+        """Whether a poll that begins has nothing to do with what was asked for before, or with revocation."""
+        return not self._running and self._request is None and self._revocation.is_quiet
+
     def run(self) -> Steps[None]:
         """Everything that is due, in order. Raises what a callback raises, or the error the thread has to tell."""
         while not self.has_news and (event := (yield from self._next())) is not None:

@@ -144,6 +144,12 @@ class Delivery(Generic[K, V]):
         """Where a poll collects into."""
         return self._now.pending
 
+    @property
+    def is_all_handed_out(self) -> bool:
+        """Whether nothing that was collected is left: not pending, and not in a loop."""
+        now = self._now
+        return now.loop is None and not now.pending
+
     # --- a poll ---------------------------------------------------------------------------------------------
 
     def come_back(self) -> None:
@@ -187,6 +193,13 @@ class Delivery(Generic[K, V]):
             return chunks
         self._passed += chunks
         return ()
+
+    def hand_out_only(self, chunk: PartitionRecords[K, V], *, to_loop: bool = False) -> None:
+        """As `hand_out`, where this is all that is pending, and is due."""
+        if to_loop:
+            self._now = _HandedOut([], (chunk,), (), _Loop((chunk,), monotonic_ms() + LOOP_MS))
+        else:
+            self._now = _HandedOut([], (chunk,), (chunk.delivered,))
 
     def passed(self, view: AssignmentView) -> Sequence[PartitionRecords[K, V]]:
         """The chunks without records that this poll has met before it had any: they say where it goes on."""

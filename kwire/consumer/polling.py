@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Generic, cast
+from typing import TYPE_CHECKING, Generic, cast
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize
@@ -20,6 +20,9 @@ from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.loading import begin_loading
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
+
+if TYPE_CHECKING:
+    from kwire.fetching.open_fetch import OpenFetch
 
 # An event loop's other tasks wait so long at most for records to be decoded, but for a batch that takes longer.
 PORTION_MS = 2.5
@@ -41,6 +44,7 @@ class Polling(Generic[K, V]):
 
     Attributes:
         looked_at_ms: When records were last handed out.
+        deserializes: Whether keys or values are deserialized.
     """
 
     def __init__(self, state: ConsumerState[K, V]) -> None:
@@ -53,9 +57,11 @@ class Polling(Generic[K, V]):
         self.looked_at_ms = 0.0
         self._consumed = state.link.metrics.consumed
         config = state.config
+        deserializers: Deserializers[K, V] = _deserializers(config)
+        self.deserializes = bool(deserializers)
         self._collector: FetchCollector[K, V] = FetchCollector(
             state.link.buffer,
-            _deserializers(config),
+            deserializers,
             max_poll_records=config.max_poll_records,
             most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MOST_BYTES)),
             read_committed=bool(config.isolation_level.value),
@@ -125,6 +131,23 @@ class Polling(Generic[K, V]):
             if len(pending) == before or least == 1:
                 break
 
+    def at_hand(self) -> OpenFetch | None:
+        """What the next poll takes all of its records from, as they are decoded, if nothing is to be returned first."""
+        return self._collector.at_hand(self._mailbox.view) if self._delivery.is_all_handed_out else None
+
+    def take(self, opened: OpenFetch, *, to_loop: bool = False) -> Records[K, V]:
+        """Collect and hand out what is `at_hand`. As `collect` and `hand_out` do, less what they would do for nothing:
+        no fetch ends here, so none is chosen, and no room is made for others."""
+        view = self._mailbox.view
+        self._mailbox.polls_in_a_row.collects()
+        entry = self._collector.take(opened, view, self._delivery.pending)
+        self._count((entry,), view)
+        self._delivery.hand_out_only(entry.chunk, to_loop=to_loop)
+        records = Records((entry.chunk,))
+        self.looked_at_ms = monotonic_ms()
+        self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
+        return records
+
     def _holds_back(self, least: int) -> bool:
         """Whether what was collected waits for more to come."""
         return least > 1 and not self._is_at_error and self._delivery.due_count(self._mailbox.view) < least
@@ -187,7 +210,7 @@ class Polling(Generic[K, V]):
             metrics.collected(tp, count, size_bytes, fetch.answer, now_ms)
             if chunk.cursor is Cursor.MAIN:
                 metrics.moved(tp, chunk.next.offset, fetch.log, now_ms)
-            if progress.is_end(progress.row):
+            if progress.row >= progress.rows and progress.is_end(progress.row):
                 metrics.finished(fetch.answer, now_ms)
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:

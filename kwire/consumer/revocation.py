@@ -53,6 +53,11 @@ class Revocation:
         """Those whose revoke the next poll completes when it begins."""
         return self.revoke_next if self._is_told else NONE
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether a poll has nothing to do with the lists, for they are empty, and has nothing to tell."""
+        return not (self.revoke_next or self.revoke_thereafter or self.lost or self.has_news)
+
     def begin_poll(self) -> Partitions:
         """What is due is on no list any more, and returned; what was delayed is on the first."""
         due = self.due

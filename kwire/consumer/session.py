@@ -152,15 +152,43 @@ class ConsumerSession(Generic[K, V]):
 
     # --- polling --------------------------------------------------------------------------------------------
 
-    def begin_poll(self, timeout: Timeout) -> Deadline:
-        """Check that one may poll. If what comes then raises, `undo_poll`."""
-        deadline = Deadline.after(milliseconds(timeout))
+    def begin_poll(self, timeout: Timeout) -> float:
+        """Check that one may poll, and for so long (ms). If what comes then raises, `undo_poll`."""
+        self.state.check_open()
+        timeout_ms = milliseconds(timeout)
         self.state.check_not_in_callback("poll()")
         self.state.delivery.come_back()
-        return deadline
+        return timeout_ms
 
-    def poll(self, deadline: Deadline, *, to_loop: bool = False, least: int = 1) -> Steps[Records[K, V]]:
-        """Records, or nothing at the deadline, or because there is news of revocation.
+    def fast_poll(self, *, to_loop: bool = False) -> Records[K, V] | None:
+        """As `poll`, where nothing is to be done but to hand out records that are decoded: so it is for most polls that
+        return few. They take half as long this way (measured).
+
+        Returns:
+            As many records as a poll may return. None, and nothing has changed, if anything else may be to be done.
+        """
+        now_ms = monotonic_ms()
+        if not self._is_quiet(now_ms) or (opened := self.polling.at_hand()) is None:
+            return None
+        self.link.mailbox.polled_at_ms = now_ms
+        self.link.metrics.polls.began(now_ms)
+        self.state.interrupt_loop()
+        records = self.polling.take(opened, to_loop=to_loop)
+        self.link.metrics.polls.ended(self.polling.looked_at_ms)
+        return records
+
+    def _is_quiet(self, now_ms: float) -> bool:
+        """Whether none of what a poll looks after in front of records has come up."""
+        return (
+            self.callbacks.are_quiet
+            and self.positions.are_settled
+            and not self.link.mailbox.has_news
+            and not self.whole_topics.are_due(now_ms)
+            and not (self._gives_way and self.polling.deserializes)  # that may take long
+        )
+
+    def poll(self, timeout_ms: float, *, to_loop: bool = False, least: int = 1) -> Steps[Records[K, V]]:
+        """Records, or nothing when the time is over, or because there is news of revocation.
 
         The application came back for more: what it was handed may be committed now.
 
@@ -172,6 +200,7 @@ class ConsumerSession(Generic[K, V]):
         if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
         self.link.mailbox.polled_at_ms = now_ms = monotonic_ms()
+        deadline = Deadline(now_ms + timeout_ms)
         self.link.metrics.polls.began(now_ms)
         self.state.interrupt_loop()
         self.callbacks.begin_poll()

@@ -187,13 +187,14 @@ class Consumer(Facade[K, V]):
         has_begun = False
         try:
             with self._guard:
-                self._check_open()
-                deadline = self._session.begin_poll(timeout)
+                timeout_ms = self._session.begin_poll(timeout)
                 has_begun = True
                 self._polled_by = self._session.unclosed.polled_by = get_ident()
                 if not self._session.state.assignment:
                     self._session.unclosed.tell_of_rival()
-                return self._run(self._session.poll(deadline, to_loop=to_loop, least=least))
+                if least == 1 and (records := self._session.fast_poll(to_loop=to_loop)) is not None:
+                    return records
+                return self._run(self._session.poll(timeout_ms, to_loop=to_loop, least=least))
         except BaseException as error:
             if has_begun:
                 self._session.undo_poll(error)

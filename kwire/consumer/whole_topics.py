@@ -41,6 +41,10 @@ class WholeTopics(Generic[K, V]):
         """When a poll that waits has to look, at the latest."""
         return Deadline(self._look_at_ms) if self._look_at_ms < deadline.at_ms else deadline
 
+    def are_due(self, now_ms: float) -> bool:
+        """Whether `settle` may do anything."""
+        return self._asked is not None or now_ms >= self._look_at_ms
+
     def settle(self) -> Steps[None]:
         """Ask which partitions there are, when it is time, and assign those that have been found."""
         if self._asked is None and monotonic_ms() >= self._look_at_ms:

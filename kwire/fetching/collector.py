@@ -17,8 +17,9 @@ from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
     from kwire.fetching.buffer import FetchBuffer
-    from kwire.fetching.cursor_collector import Pending
+    from kwire.fetching.cursor_collector import Collected, Pending
     from kwire.fetching.deserializing import Deserializers
+    from kwire.fetching.open_fetch import OpenFetch
 
 # A poll's records are collected in so many portions: the fewer, the coarser the shares of one poll.
 PORTIONS = 4
@@ -77,6 +78,15 @@ class FetchCollector(Generic[K, V]):
         """As `CursorCollector.seek`. Where there are several cursors nothing is found: a seek concerns what others read
         as well, so the network thread has to know."""
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
+
+    def at_hand(self, view: AssignmentView) -> OpenFetch | None:
+        """What all that a poll may return can be taken from as it is decoded; see `CursorCollector.at_hand`. Several
+        cursors share a poll, so then there is nothing."""
+        return None if view.children else self._main.at_hand(view, self.most)
+
+    def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V]) -> Collected[K, V]:
+        """Add that to what is pending."""
+        return self._main.collect_from(at_hand, view, into, self.most, keep_failures=self.keeps_failures)
 
     def collect(
         self, view: AssignmentView, into: Pending[K, V], most: int | None = None, most_bytes: float | None = None

@@ -11,7 +11,7 @@ and what is not in the list is.
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, cast
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
@@ -67,6 +67,7 @@ class CursorCollector(Generic[K, V]):
     ) -> None:
         self._buffer = buffer
         self._deserializers = deserializers
+        self._deserializes = bool(deserializers)
         self._read_committed = read_committed
         self._check_crcs = check_crcs
         self._decodes_ahead = has_no_lock()
@@ -93,21 +94,38 @@ class CursorCollector(Generic[K, V]):
         left, left_bytes, has_records = most, most_bytes, False
         while left > 0 and left_bytes > 0 and (current := self._current(view)) is not None:
             try:
-                entry = self._next_entry(current, left, keep_failures=keep_failures)
+                entry = self.collect_from(current, view, into, left, keep_failures=keep_failures)
             except (CorruptPartitionError, KafkaError):
                 if has_records:
                     break  # the records first; the next call meets the error again
                 raise
-            into.append(entry)
-            entry.settle()
-            if self._decodes_ahead or current.inflate_ahead(self._opened.values()):
-                self._ahead.begin(self._buffer.first(view.withheld))
             if entry.records:
                 has_records = True
                 left -= entry.records
                 left_bytes -= entry.size_bytes
             if current.is_finished:
                 self._close(current)
+
+    def at_hand(self, view: AssignmentView, count: int) -> OpenFetch | None:
+        """The fetch that was collected from last, if more records than these are decoded of it, and may be collected.
+        An older one, of a partition that was paused until now, has its turn when those are through."""
+        current = self._open
+        if current is None or current.progress.rows - current.progress.row <= count:
+            return None
+        fetch = current.fetch
+        is_due = fetch.topic_partition not in view.withheld and self._is_current(fetch, view)
+        return current if is_due else None
+
+    def collect_from(
+        self, current: OpenFetch, view: AssignmentView, into: Pending[K, V], most: int, *, keep_failures: bool
+    ) -> Collected[K, V]:
+        """Add up to so many of this fetch's records to what is pending; see `collect`."""
+        entry = self._next_entry(current, most, keep_failures=keep_failures)
+        into.append(entry)
+        entry.settle()
+        if self._decodes_ahead or (current.can_be_ahead and current.inflate_ahead(self._opened.values())):
+            self._ahead.begin(self._buffer.first(view.withheld))
+        return entry
 
     def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:
         """Go on at another record of a fetch that is open: that costs no request, and nothing buffered is lost. How far
@@ -127,17 +145,17 @@ class CursorCollector(Generic[K, V]):
 
     def _next_entry(self, current: OpenFetch, max_records: int, *, keep_failures: bool) -> Collected[K, V]:
         rows, behind = current.next_rows(max_records)
-        raw: PartitionRecords[bytes, bytes] = PartitionRecords(
-            topic_partition=current.fetch.topic_partition,
-            columns=rows,
-            next=behind,
-            cursor=current.fetch.cursor,
-            epoch=current.fetch.epoch,
+        fetch = current.fetch
+        chunk: PartitionRecords[K, V] = PartitionRecords(
+            topic_partition=fetch.topic_partition, columns=rows, next=behind, cursor=fetch.cursor, epoch=fetch.epoch
         )
-        chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=keep_failures)
-        count = len(chunk)
-        if error is not None and not count:
-            raise error
+        count = len(rows)
+        if self._deserializes:
+            raw = cast("PartitionRecords[bytes, bytes]", chunk)
+            chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=keep_failures)
+            count = len(chunk)
+            if error is not None and not count:
+                raise error
         progress = current.behind(count, chunk.next)
         return Collected(chunk, count, current, progress, progress.size_of(count))
 

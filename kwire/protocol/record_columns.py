@@ -110,8 +110,12 @@ class RecordColumns:
         if start == 0 and stop >= count:
             return self
         start, stop, _ = slice(start, stop).indices(count)
-        whole, row = self.part_of or (self, 0)
-        return _Slice(whole, row + start, max(0, stop - start))
+        return self.part(start, max(0, stop - start))
+
+    def part(self, start: int, count: int) -> RecordColumns:
+        """As `slice`, of rows that must be there."""
+        part_of = self.part_of
+        return _Slice(self, start, count) if part_of is None else _Slice(part_of[0], part_of[1] + start, count)
 
     def constants(self) -> Constants:
         """What is the same in all rows, or in all of the columns that these are part of. There must be rows.
@@ -246,7 +250,8 @@ class _Slice(RecordColumns):
 
     @property
     def last_position(self) -> tuple[int, int]:
-        whole, start = self._place
+        assert self.part_of is not None
+        whole, start = self.part_of
         last = start + self._count - 1
         return whole.offsets.item(last), whole.leader_epochs.item(last)
 

@@ -77,11 +77,9 @@ class FewColumns(RecordColumns):
             in_front = row.offset
         return len(self.few_rows)
 
-    def slice(self, start: int, stop: int) -> RecordColumns:
-        if start == 0 and stop >= len(self.few_rows):
-            return self
-        rows = self.few_rows[start:stop]
-        return FewColumns(self.buffer, rows) if rows else super().slice(start, stop)
+    def part(self, start: int, count: int) -> RecordColumns:
+        rows = self.few_rows[start : start + count]
+        return FewColumns(self.buffer, rows) if rows else super().part(start, count)
 
     def keys(self) -> list[bytes | None]:
         return [_copied(self.buffer, row.key_start, row.key_length) for row in self.few_rows]

@@ -31,7 +31,13 @@ Rows = list[tuple[str, list[bytes]]]
 
 
 class Harness:
-    """A buffer, a collector, and the view that the network thread would have published."""
+    """A buffer, a collector, and the view that the network thread would have published.
+
+    Attributes:
+        looks_at_hand: Whether what is at hand is taken first, as polls do.
+    """
+
+    looks_at_hand = False
 
     def __init__(
         self,
@@ -78,7 +84,10 @@ class Harness:
         """The values by chunk, and the positions behind what was delivered."""
         view = AssignmentView(epochs=dict(self.epochs), withheld=frozenset(self.paused))
         try:
-            self.collector.collect(view, self.pending)
+            if self.looks_at_hand and (opened := self.collector.at_hand(view)) is not None:
+                self.collector.take(opened, view, self.pending)
+            else:
+                self.collector.collect(view, self.pending)
         except CorruptPartitionError as corrupt:
             self.collector.note_damage(corrupt)
             raise
@@ -92,6 +101,11 @@ class Harness:
 def has_no_lock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """The interpreter's: without it, fetches are decoded ahead."""
     monkeypatch.setattr("kwire.fetching.cursor_collector.has_no_lock", lambda: request.param)
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["collected", "at hand"])
+def looks_at_hand(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Harness, "looks_at_hand", request.param)
 
 
 @pytest.fixture
@@ -179,6 +193,37 @@ def test_a_batch_that_ends_before_the_offset_is_passed_by(harness: Harness) -> N
 def test_a_part_of_a_batch_at_the_end_is_not_there(harness: Harness) -> None:
     harness.put(A, 0, batch(0, 1), batch(2, 3)[:-4])
     assert harness.collect() == ([("a-0", [b"0", b"1"])], {A: 2})
+
+
+def at_hand(harness: Harness) -> int | None:
+    """From where the next poll can take all of its records as they are decoded."""
+    view = AssignmentView(epochs=harness.epochs, withheld=frozenset(harness.paused))
+    found = harness.collector.at_hand(view)
+    return None if found is None else found.progress.position.offset
+
+
+def test_at_hand_is_what_is_decoded_while_there_is_more_of_it_than_a_poll_returns() -> None:
+    harness = Harness(max_poll_records=2)
+    harness.put(A, 0, batch(0, 1, 2, 3, 4, 5))
+    assert at_hand(harness) is None
+    harness.collect()
+    assert at_hand(harness) == 2
+    harness.paused = {A}
+    assert at_hand(harness) is None
+    harness.paused = set()
+    harness.collect()
+    assert at_hand(harness) is None, "with the last ones the fetch is released"
+    harness.collect()
+    assert (at_hand(harness), harness.buffer.size_bytes) == (None, 0)
+
+
+def test_what_was_fetched_for_an_older_assignment_is_not_at_hand() -> None:
+    harness = Harness(max_poll_records=1)
+    harness.put(A, 0, batch(0, 1, 2))
+    harness.collect()
+    harness.epochs[A] = AssignmentEpoch(2)
+    assert at_hand(harness) is None
+    harness.collect()
 
 
 # --- compaction -------------------------------------------------------------------------------------------------

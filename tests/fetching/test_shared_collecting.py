@@ -106,6 +106,15 @@ def test_of_equal_shares_each_poll_has_half(cursors: Cursors) -> None:
         assert found == {*main(*range(500 + start, 504 + start)), *child(*range(100 + start, 104 + start))}
 
 
+def test_nothing_is_at_hand_for_one_of_several(cursors: Cursors) -> None:
+    """The others would wait until it has no more."""
+    cursors.fetch(Cursor.MAIN, batch(*range(500, 520)), at=500)
+    cursors.collect()
+    assert cursors.collector.at_hand(VIEW) is None
+    alone = AssignmentView(epochs={TP: MAIN_EPOCH})
+    assert cursors.collector.at_hand(alone) is not None
+
+
 def test_all_together_have_enough_with_the_bytes_of_one_poll() -> None:
     cursors = Cursors(most_bytes=1_500)
     for offset in range(3):
