@@ -161,8 +161,8 @@ class ConsumerSession(Generic[K, V]):
         return timeout_ms
 
     def fast_poll(self, *, to_loop: bool = False) -> Records[K, V] | None:
-        """As `poll`, where nothing is to be done but to hand out records that are decoded: so it is for most polls that
-        return few. They take half as long this way (measured).
+        """As `poll`, where nothing is to be done but to hand out records that are decoded. So it is for most polls that
+        return few, and this way they take a third less time (measured).
 
         Returns:
             As many records as a poll may return. None, and nothing has changed, if anything else may be to be done.
