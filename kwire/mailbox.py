@@ -116,11 +116,6 @@ class Mailbox:
         """Whether there are any; almost never, and every poll asks."""
         return bool(self._to_application)
 
-    @property
-    def has_news(self) -> bool:
-        """Whether there is a background event or a wakeup; the same holds."""
-        return bool(self._to_application) or self._wakeup_pending
-
     def find(self, wanted: Callable[[BackgroundEvent], bool]) -> BackgroundEvent | None:
         """The oldest background event of this kind, which stays in the queue: an exception of a signal handler must not
         lose it."""

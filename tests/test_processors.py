@@ -1,4 +1,4 @@
-"""A thread beside Python's pays only where there is a processor for it, which a container's quota may deny."""
+"""How many processors a process may use: its affinity and its container's quota both bound that."""
 
 from __future__ import annotations
 

@@ -125,8 +125,8 @@ class CallbackRunner(Generic[K, V]):
 
     @property
     def are_quiet(self) -> bool:
-        """Whether a poll that begins has nothing to do with what was asked for before, or with revocation."""
-        return not self._running and self._request is None and self._revocation.is_quiet
+        """Whether a poll that begins has nothing to run, to raise, or to do with revocation."""
+        return not self.are_due and self._revocation.is_quiet
 
     def run(self) -> Steps[None]:
         """Everything that is due, in order. Raises what a callback raises, or the error the thread has to tell."""

@@ -185,10 +185,7 @@ class Delivery(Generic[K, V]):
                 has_records = has_records or entry.records > 0
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk, entry.records))
-        if to_loop:
-            self._now = _HandedOut(waiting, chunks, (), _Loop(chunks, monotonic_ms() + LOOP_MS))
-        else:
-            self._now = _HandedOut(waiting, chunks, [chunk.delivered for chunk in chunks])
+        self._hand_out(chunks, waiting, to_loop=to_loop)
         if has_records:
             return chunks
         self._passed += chunks
@@ -196,10 +193,13 @@ class Delivery(Generic[K, V]):
 
     def hand_out_only(self, chunk: PartitionRecords[K, V], *, to_loop: bool = False) -> None:
         """As `hand_out`, where this is all that is pending, and is due."""
+        self._hand_out((chunk,), [], to_loop=to_loop)
+
+    def _hand_out(self, chunks: Sequence[PartitionRecords[K, V]], waiting: Pending[K, V], *, to_loop: bool) -> None:
         if to_loop:
-            self._now = _HandedOut([], (chunk,), (), _Loop((chunk,), monotonic_ms() + LOOP_MS))
+            self._now = _HandedOut(waiting, chunks, (), _Loop(chunks, monotonic_ms() + LOOP_MS))
         else:
-            self._now = _HandedOut([], (chunk,), (chunk.delivered,))
+            self._now = _HandedOut(waiting, chunks, [chunk.delivered for chunk in chunks])
 
     def passed(self, view: AssignmentView) -> Sequence[PartitionRecords[K, V]]:
         """The chunks without records that this poll has met before it had any: they say where it goes on."""

@@ -144,8 +144,7 @@ class Polling(Generic[K, V]):
         self._count((entry,), view)
         self._delivery.hand_out_only(entry.chunk, to_loop=to_loop)
         records = Records((entry.chunk,))
-        self.looked_at_ms = monotonic_ms()
-        self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
+        self._note_hand_out()
         return records
 
     def _holds_back(self, least: int) -> bool:
@@ -160,12 +159,15 @@ class Polling(Generic[K, V]):
             return self.records()
         chunks = self._delivery.hand_out(view, to_loop=to_loop)
         records = self.records(chunks)
-        self.looked_at_ms = monotonic_ms()
-        self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
+        self._note_hand_out()
         if not chunks:
             self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
         self._tell_drained()
         return records
+
+    def _note_hand_out(self) -> None:
+        self.looked_at_ms = monotonic_ms()
+        self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
 
     def _tell_drained(self) -> None:
         for buffer in self._collector.buffers:
@@ -210,7 +212,7 @@ class Polling(Generic[K, V]):
             metrics.collected(tp, count, size_bytes, fetch.answer, now_ms)
             if chunk.cursor is Cursor.MAIN:
                 metrics.moved(tp, chunk.next.offset, fetch.log, now_ms)
-            if progress.row >= progress.rows and progress.is_end(progress.row):
+            if progress.is_end(progress.row):
                 metrics.finished(fetch.answer, now_ms)
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:

@@ -162,7 +162,7 @@ class ConsumerSession(Generic[K, V]):
 
     def fast_poll(self, *, to_loop: bool = False) -> Records[K, V] | None:
         """As `poll`, where nothing is to be done but to hand out records that are decoded. So it is for most polls that
-        return few, and this way they take a third less time (measured).
+        return few, and this way they take a quarter to a third less time (measured).
 
         Returns:
             As many records as a poll may return. None, and nothing has changed, if anything else may be to be done.
@@ -182,7 +182,7 @@ class ConsumerSession(Generic[K, V]):
         return (
             self.callbacks.are_quiet
             and self.positions.are_settled
-            and not self.link.mailbox.has_news
+            and not self.link.mailbox.is_wakeup_pending
             and not self.whole_topics.are_due(now_ms)
             and not (self._gives_way and self.polling.deserializes)  # that may take long
         )

@@ -88,8 +88,7 @@ class ConsumerState(Generic[K, V]):
     def check_open(self) -> None:
         if self.closed:
             raise IllegalStateError(CLOSED)
-        if self.link.mailbox.failure is not None:
-            self.link.check_alive()
+        self.link.check_alive()
 
     def check_not_in_callback(self, what: str) -> None:
         """The consumer itself is within reach of a callback, and would be changed under the rebalance's feet."""

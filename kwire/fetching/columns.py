@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from kwire.fetching.partition_records import PartitionRecords
 
 
-_NONE: frozenset[TopicPartition] = frozenset()
-
-
 class Records(Generic[K, V]):
     """The records of one poll: iterable, with a length, by partition or topic, or as columns.
 
@@ -46,9 +43,9 @@ class Records(Generic[K, V]):
     ) -> None:
         self._chunks = tuple(chunks)
         self._by_partition: dict[TopicPartition, list[PartitionRecords[K, V]]] | None = None
-        self._count = len(self._chunks[0]) if len(self._chunks) == 1 else sum(map(len, self._chunks))
-        self.to_be_revoked = frozenset(to_be_revoked) if to_be_revoked else _NONE
-        self.lost = frozenset(lost) if lost else _NONE
+        self._count = sum(map(len, self._chunks))
+        self.to_be_revoked = frozenset(to_be_revoked)
+        self.lost = frozenset(lost)
 
     # --- how many, of which partitions ---
 

@@ -11,7 +11,7 @@ and what is not in the list is.
 from __future__ import annotations
 
 from collections.abc import MutableSequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
@@ -67,7 +67,6 @@ class CursorCollector(Generic[K, V]):
     ) -> None:
         self._buffer = buffer
         self._deserializers = deserializers
-        self._deserializes = bool(deserializers)
         self._read_committed = read_committed
         self._check_crcs = check_crcs
         self._decodes_ahead = has_no_lock()
@@ -112,9 +111,7 @@ class CursorCollector(Generic[K, V]):
         current = self._open
         if current is None or current.progress.rows - current.progress.row <= count:
             return None
-        fetch = current.fetch
-        is_due = fetch.topic_partition not in view.withheld and self._is_current(fetch, view)
-        return current if is_due else None
+        return current if self._may_go_on(current, view) else None
 
     def collect_from(
         self, current: OpenFetch, view: AssignmentView, into: Pending[K, V], most: int, *, keep_failures: bool
@@ -123,7 +120,7 @@ class CursorCollector(Generic[K, V]):
         entry = self._next_entry(current, most, keep_failures=keep_failures)
         into.append(entry)
         entry.settle()
-        if self._decodes_ahead or (current.can_be_ahead and current.inflate_ahead(self._opened.values())):
+        if self._decodes_ahead or current.inflate_ahead(self._opened.values()):
             self._ahead.begin(self._buffer.first(view.withheld))
         return entry
 
@@ -146,16 +143,13 @@ class CursorCollector(Generic[K, V]):
     def _next_entry(self, current: OpenFetch, max_records: int, *, keep_failures: bool) -> Collected[K, V]:
         rows, behind = current.next_rows(max_records)
         fetch = current.fetch
-        chunk: PartitionRecords[K, V] = PartitionRecords(
+        raw: PartitionRecords[bytes, bytes] = PartitionRecords(
             topic_partition=fetch.topic_partition, columns=rows, next=behind, cursor=fetch.cursor, epoch=fetch.epoch
         )
-        count = len(rows)
-        if self._deserializes:
-            raw = cast("PartitionRecords[bytes, bytes]", chunk)
-            chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=keep_failures)
-            count = len(chunk)
-            if error is not None and not count:
-                raise error
+        chunk, error = deserialize_chunk(raw, self._deserializers, keep_failures=keep_failures)
+        count = len(chunk)
+        if error is not None and not count:
+            raise error
         progress = current.behind(count, chunk.next)
         return Collected(chunk, count, current, progress, progress.size_of(count))
 

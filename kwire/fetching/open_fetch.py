@@ -88,7 +88,7 @@ class OpenFetch:
         batches, in_marker = visible_batches(sound, fetch.aborted, read_committed=read_committed)
         position = OffsetAndMetadata(fetch.fetch_offset, leader_epoch=fetch.fetch_epoch)
         self.progress = CollectProgress(position, batches, in_marker or behind_sound)
-        self.can_be_ahead = can_be_ahead(fetch.records)
+        self._can_be_ahead = can_be_ahead(fetch.records)
         self._next: _Next | None = None
 
     def _sound_batches(self) -> tuple[Sequence[Batch], CorruptRecordError | None]:
@@ -160,7 +160,7 @@ class OpenFetch:
             Whether that is the last of this fetch, as a rule, and the next fetch may be begun as well. Never, where no
             thread inflates what is in this one, for the next will be like it.
         """
-        if not self.can_be_ahead:
+        if not self._can_be_ahead:
             return False
         batches = self.progress.batches
         if self._next is None or self._next.batches is not batches:
@@ -226,7 +226,7 @@ class OpenFetch:
         return CollectProgress(at.position, batches, at.error, columns, len(columns), row, size_bytes)
 
     def _behind(self, at: CollectProgress, rows: RecordColumns, stop: int) -> OffsetAndMetadata:
-        if stop >= at.rows and at.is_end(stop):
+        if at.is_end(stop):
             return self._end
         offset, epoch = rows.last_position
         return OffsetAndMetadata(offset + 1, leader_epoch=leader_epoch_or_none(epoch))

@@ -250,8 +250,7 @@ class _Slice(RecordColumns):
 
     @property
     def last_position(self) -> tuple[int, int]:
-        assert self.part_of is not None
-        whole, start = self.part_of
+        whole, start = self._place
         last = start + self._count - 1
         return whole.offsets.item(last), whole.leader_epochs.item(last)
 

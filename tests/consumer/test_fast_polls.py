@@ -1,6 +1,7 @@
-"""Polls that have nothing to do but to hand out records that are decoded: they leave out all else, and change nothing.
+"""The fast path of a poll: it hands out records that are decoded, where nothing else is to be done.
 
-Whether a poll went that way is seen from outside by what it answered; each test also makes sure that its polls did.
+Tests compare what a poll returns and leaves behind with what it does on its usual path. The fixture `ways` notes which
+path each poll took.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
-    """Of each poll, whether it went the fast way."""
+    """Of each poll, whether it took the fast path."""
     found: Ways = []
     fast_poll = ConsumerSession.fast_poll
 
@@ -64,12 +65,16 @@ def settings_of(cluster: Cluster, **settings: object) -> dict[str, object]:
 
 
 def opened(cluster: Cluster, ways: Ways, **settings: object) -> Consumer[bytes, bytes]:
-    """A consumer whose polls go the fast way by now."""
+    """A consumer whose polls take the fast path by now."""
     consumer: Consumer[bytes, bytes] = Consumer(config=settings_of(cluster, **settings))
     consumer.assign([TP])
+    poll_until_fast(consumer, ways)
+    return consumer
+
+
+def poll_until_fast(consumer: Consumer[bytes, bytes], ways: Ways) -> None:
     while not (ways and ways[-1]):
         consumer.poll(10.0)
-    return consumer
 
 
 def offsets(records: Records[bytes, bytes]) -> list[int]:
@@ -96,7 +101,7 @@ def test_all_records_come_once_and_in_order(cluster: Cluster, ways: Ways, most: 
             if records:
                 assert records.next_offsets() == {TP: OffsetAndMetadata(len(found), leader_epoch=0)}
     assert [(record.offset, record.value) for record in found] == [(at, b"%d" % at) for at in range(RECORDS)]
-    # All were decoded at once, so only the first that had any and the last one had more to do.
+    # All are decoded by the first poll that has any. The last one ends the fetch. Both take the usual path.
     assert sum(ways) == -(-RECORDS // most) - 2
 
 
@@ -111,7 +116,7 @@ def test_a_loop_over_the_consumer_polls_so(cluster: Cluster, ways: Ways) -> None
 def test_an_event_loop_has_them_unless_something_is_deserialized(
     cluster: Cluster, ways: Ways, deserializes: bool
 ) -> None:
-    """That may take long, and its other tasks have to have a turn."""
+    """A deserializer may take long, and the loop's other tasks must have a turn."""
 
     async def read() -> list[object]:
         more = {"value_deserializer": int} if deserializes else {}
@@ -203,7 +208,7 @@ def test_an_auto_commit_covers_what_the_application_came_back_from(cluster: Clus
             pass
 
 
-# --- what sends a poll the long way -------------------------------------------------------------------------
+# --- what sends a poll the usual way ------------------------------------------------------------------------
 
 
 def test_a_wakeup_ends_the_next_poll_and_costs_no_record(consumer: Consumer[bytes, bytes], ways: Ways) -> None:
@@ -255,7 +260,7 @@ def test_what_a_loop_has_left_comes_first(consumer: Consumer[bytes, bytes], ways
 def test_what_a_poll_had_collected_that_raised_comes_first(
     consumer: Consumer[bytes, bytes], ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a signal handler, when the poll was about to return."""
+    """A signal handler raises when the poll is about to return."""
     end = offsets(consumer.poll(10.0))[-1] + 1
     take = Polling.take
 
@@ -279,8 +284,7 @@ def test_revocation_is_looked_after(consumer: Consumer[bytes, bytes], ways: Ways
 
 def test_new_partitions_are_looked_for_when_it_is_time(cluster: Cluster, ways: Ways) -> None:
     with Consumer[bytes, bytes]("t", config=settings_of(cluster)) as consumer:
-        while not (ways and ways[-1]):
-            consumer.poll(10.0)
+        poll_until_fast(consumer, ways)
         whole_topics = consumer._session.whole_topics
         whole_topics._look_at_ms = 0.0
         assert consumer.poll(10.0)
@@ -329,7 +333,7 @@ def test_a_closed_consumer_a_wrong_timeout_and_another_thread_are_refused(
 
 
 def test_of_several_partitions_each_goes_on(ways: Ways) -> None:
-    """One that was paused in the middle of a fetch is older than the one that is open: it comes first again."""
+    """The fetch of a partition that was paused is the older one. It comes first when the partition is resumed."""
     with Cluster(topics={"t": 2}) as cluster:
         for partition in range(2):
             cluster.produce("t", *(b"%d" % number for number in range(RECORDS)), partition=partition)
