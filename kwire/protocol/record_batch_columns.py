@@ -142,13 +142,16 @@ def choose(batches: Sequence[Batch], indices: Sequence[int]) -> Sequence[Batch]:
     return [batches[index] for index in indices]
 
 
+def total(batches: Sequence[Batch], field: str) -> int:
+    """A field of all these batches together."""
+    if isinstance(batches, BatchColumns):
+        return int(batches.column(field).sum())
+    return sum([getattr(batch, field) for batch in batches])
+
+
 def payload_bytes(batches: Sequence[Batch]) -> int:
     """What they take without their headers."""
-    if isinstance(batches, BatchColumns):
-        length_bytes = int(batches.column("length_bytes").sum())
-    else:
-        length_bytes = sum([each.length_bytes for each in batches])
-    return length_bytes - len(batches) * LEAST_LENGTH_BYTES
+    return total(batches, "length_bytes") - len(batches) * LEAST_LENGTH_BYTES
 
 
 def are_of_one_buffer(batches: Sequence[Batch]) -> bool:

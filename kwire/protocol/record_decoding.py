@@ -14,7 +14,7 @@ import numpy as np
 from kwire.errors import CorruptRecordError
 from kwire.protocol.compression import DEFAULT_LIMIT_BYTES
 from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
-from kwire.protocol.record_batch_columns import column
+from kwire.protocol.record_batch_columns import column, total
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
 from kwire.protocol.record_few import MOST_RECORDS, few_columns
@@ -189,7 +189,7 @@ def _few(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns | None:
 
 
 def _are_few(batches: Sequence[Batch]) -> bool:
-    return len(batches) <= MOST_RECORDS and 0 < sum([batch.record_count for batch in batches]) <= MOST_RECORDS
+    return len(batches) <= MOST_RECORDS and 0 < total(batches, "record_count") <= MOST_RECORDS
 
 
 def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:
