@@ -21,6 +21,13 @@
 #include <unistd.h>
 #endif
 
+/* For what has to keep its place in registers. */
+#ifdef __GNUC__
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#else
+#define ALWAYS_INLINE inline
+#endif
+
 #ifndef Py_GIL_DISABLED
 #undef Py_BEGIN_CRITICAL_SECTION
 #undef Py_END_CRITICAL_SECTION
@@ -413,14 +420,134 @@ find_batches(PyObject *Py_UNUSED(module), PyObject *arguments)
 
 /* --- inflating --------------------------------------------------------------------------------------------- */
 
+/* What is inflated by itself, and how far it is. A processor has to read a sequence of lz4, or an element of snappy, to
+   know where the next one begins, and waits for that most of the time. So two blocks are inflated in turns: they take
+   little longer than one. A block that turned out to be damaged, or to have too little room, has no source. */
+typedef struct {
+    const uint8_t *source, *source_end;
+    uint8_t *target, *at, *target_end;
+} Block;
+
+static inline int
+is_open(const Block *block)
+{
+    return block->source && block->source < block->source_end;
+}
+
+static inline int
+has_slack(const Block *block, int64_t source_bytes, int64_t target_bytes)
+{
+    return block->source_end - block->source >= source_bytes && block->target_end - block->at >= target_bytes;
+}
+
+/* Inflates a sequence, or an element, and answers whether it could. */
+typedef int (*Step)(Block *);
+
+static inline void
+move_to(Block *block, const Block *place)
+{
+    block->source = place->source;
+    block->at = place->at;
+}
+
+static ALWAYS_INLINE void
+take_step(Block *block, Step step)
+{
+    if (!step(block)) {
+        block->source = NULL;
+    }
+}
+
+/* A block, by short steps, and by any where the next one is no short one. */
+static ALWAYS_INLINE void
+inflate_block(Block *block, Step short_step, Step any_step)
+{
+    while (is_open(block)) {
+        Block place = *block;
+        while (short_step(&place)) {
+        }
+        move_to(block, &place);
+        take_step(block, any_step);
+    }
+}
+
+/* Two of them, in turns, until one ends; and then the rest of the other one. */
+static ALWAYS_INLINE void
+inflate_two_blocks(Block *blocks, Step short_step, Step any_step)
+{
+    while (is_open(&blocks[0]) && is_open(&blocks[1])) {
+        Block first = blocks[0], second = blocks[1];
+        int is_first_short, are_both_short;
+        do {
+            is_first_short = short_step(&first);
+            are_both_short = is_first_short && short_step(&second);
+        } while (are_both_short);
+        move_to(&blocks[0], &first);
+        move_to(&blocks[1], &second);
+        take_step(&blocks[is_first_short], any_step);
+    }
+    inflate_block(&blocks[0], short_step, any_step);
+    inflate_block(&blocks[1], short_step, any_step);
+}
+
+enum { STEP_BYTES = 16 };
+
+/* Copies in steps, of which the last may go beyond the end. Source and target are a step apart, or more. */
+static inline void
+copy_in_steps(uint8_t *target, const uint8_t *source, int64_t length)
+{
+    for (int64_t at = 0; at < length; at += STEP_BYTES) {
+        memcpy(target + at, source + at, STEP_BYTES);
+    }
+}
+
+static void
+copy_literals(Block *block, int64_t length)
+{
+    if (has_slack(block, length + STEP_BYTES, length + STEP_BYTES)) {
+        copy_in_steps(block->at, block->source, length);
+    }
+    else {
+        memcpy(block->at, block->source, length);
+    }
+    block->source += length;
+    block->at += length;
+}
+
+/* A match may copy what it has just written itself. */
+static void
+copy_match(Block *block, int64_t offset, int64_t length)
+{
+    uint8_t *target = block->at;
+    const uint8_t *source = target - offset;
+    if (offset >= STEP_BYTES && block->target_end - target - length >= STEP_BYTES) {
+        copy_in_steps(target, source, length);
+    }
+    else if (offset == 1) {
+        memset(target, *source, length);
+    }
+    else {
+        for (int64_t nth = 0; nth < length; nth++) {
+            target[nth] = source[nth];
+        }
+    }
+    block->at += length;
+}
+
 /* The lz4 block format: each sequence is a token, literals, and a match, which copies what was written `offset` bytes
    before. The last sequence has no match. A length that fills its half of the token goes on in further bytes. */
-enum { LZ4_LEAST_MATCH = 4, LZ4_LONG = 15, STEP_BYTES = 16 };
+enum { LZ4_LEAST_MATCH = 4, LZ4_LONG = 15 };
 /* What stands behind literals, if they are not the last: an offset, and a token with at least five literals. */
 enum { LZ4_LEAST_REST = 2 + 1 + 5 };
 
-/* A sequence whose lengths are in its token reads less, and writes less, steps that go beyond its end included. */
-enum { SLACK_BYTES = 40, SHORT_STEP_BYTES = 8 };
+/* A short sequence has so many literals at most, and a match of so many bytes at most, so that each length has a byte
+   more at most. It reads no more, and writes no more, steps that go beyond its end included. */
+enum { LZ4_SHORT_LITERALS = 2 * STEP_BYTES, LZ4_SHORT_MATCH = 4 * STEP_BYTES, LZ4_HALF_STEP_BYTES = STEP_BYTES / 2 };
+enum { LZ4_SHORT_MORE = LZ4_SHORT_MATCH - LZ4_LONG - LZ4_LEAST_MATCH };
+enum {
+    LZ4_SOURCE_SLACK_BYTES = 2 + LZ4_SHORT_LITERALS + LZ4_LEAST_REST,
+    LZ4_TARGET_SLACK_BYTES = LZ4_SHORT_LITERALS + LZ4_SHORT_MATCH,
+};
 
 /* A length of which the token has this much; -1: it has no end. */
 static inline int64_t
@@ -437,148 +564,84 @@ lz4_length(const uint8_t **source, const uint8_t *source_end, int64_t length)
     return length;
 }
 
-/* Copies in steps, of which the last may go beyond the end. Source and target are a step apart, or more. */
-static inline void
-copy_in_steps(uint8_t *target, const uint8_t *source, int64_t length)
+static inline uint32_t
+read_little_uint16(const uint8_t *data)
 {
-    for (int64_t at = 0; at < length; at += STEP_BYTES) {
-        memcpy(target + at, source + at, STEP_BYTES);
-    }
+    return (uint32_t)data[0] | (uint32_t)data[1] << 8;
 }
 
-static inline void
-copy_literals(uint8_t *target, const uint8_t *source, int64_t length, int64_t room, int64_t left)
+/* Answers whether the next one is a short sequence; it is inflated then. */
+static ALWAYS_INLINE int
+inflate_short_sequence(Block *block)
 {
-    if (room - length >= STEP_BYTES && left - length >= STEP_BYTES) {
-        copy_in_steps(target, source, length);
+    if (!has_slack(block, LZ4_SOURCE_SLACK_BYTES, LZ4_TARGET_SLACK_BYTES)) {
+        return 0;
+    }
+    const uint8_t *source = block->source;
+    uint8_t *at = block->at;
+    uint32_t token = *source++, literals = token >> 4, length = token & LZ4_LONG;
+    if (literals < LZ4_LONG) {
+        memcpy(at, source, STEP_BYTES);
     }
     else {
-        memcpy(target, source, length);
+        literals += *source++;
+        if (literals > LZ4_SHORT_LITERALS) {
+            return 0;
+        }
+        memcpy(at, source, LZ4_SHORT_LITERALS);
     }
+    source += literals;
+    at += literals;
+    int64_t offset = read_little_uint16(source);
+    source += 2;
+    if (offset < LZ4_HALF_STEP_BYTES || offset > at - block->target) {
+        return 0;
+    }
+    const uint8_t *match = at - offset;
+    memcpy(at, match, LZ4_HALF_STEP_BYTES);
+    memcpy(at + LZ4_HALF_STEP_BYTES, match + LZ4_HALF_STEP_BYTES, LZ4_HALF_STEP_BYTES);
+    memcpy(at + STEP_BYTES, match + STEP_BYTES, 2);
+    if (length == LZ4_LONG) {
+        uint32_t more = *source++;
+        if (more > LZ4_SHORT_MORE || offset < STEP_BYTES) {
+            return 0;
+        }
+        copy_in_steps(at + STEP_BYTES, match + STEP_BYTES, LZ4_LONG + LZ4_LEAST_MATCH - STEP_BYTES + more);
+        length += more;
+    }
+    block->source = source;
+    block->at = at + length + LZ4_LEAST_MATCH;
+    return 1;
 }
 
-/* Up to 18 bytes, which is the most that a token says. */
-static inline void
-copy_short_match(uint8_t *target, const uint8_t *source)
+/* One sequence of any kind. Answers whether it is sound. */
+static int
+inflate_sequence(Block *block)
 {
-    memcpy(target, source, SHORT_STEP_BYTES);
-    memcpy(target + SHORT_STEP_BYTES, source + SHORT_STEP_BYTES, SHORT_STEP_BYTES);
-    memcpy(target + 2 * SHORT_STEP_BYTES, source + 2 * SHORT_STEP_BYTES, 2);
+    uint8_t token = *block->source++;
+    int64_t literals = lz4_length(&block->source, block->source_end, token >> 4);
+    if (literals < 0 || literals > block->source_end - block->source || literals > block->target_end - block->at) {
+        return 0;
+    }
+    copy_literals(block, literals);
+    if (block->source_end - block->source < LZ4_LEAST_REST) {
+        return block->source == block->source_end;
+    }
+    int64_t offset = read_little_uint16(block->source);
+    block->source += 2;
+    int64_t length = lz4_length(&block->source, block->source_end, token & LZ4_LONG);
+    if (!offset || offset > block->at - block->target || length < 0 || block->source == block->source_end
+        || length + LZ4_LEAST_MATCH > block->target_end - block->at) {
+        return 0;
+    }
+    copy_match(block, offset, length + LZ4_LEAST_MATCH);
+    return 1;
 }
-
-/* A match may copy what it has just written itself. */
-static inline void
-copy_match(uint8_t *target, int64_t offset, int64_t length, int64_t room)
-{
-    const uint8_t *source = target - offset;
-    if (offset >= STEP_BYTES && room - length >= STEP_BYTES) {
-        copy_in_steps(target, source, length);
-    }
-    else if (offset == 1) {
-        memset(target, *source, length);
-    }
-    else {
-        for (int64_t nth = 0; nth < length; nth++) {
-            target[nth] = source[nth];
-        }
-    }
-}
-
-/* How many bytes a block inflates to; -1: it is damaged, or there is less room. */
-static int64_t
-inflate_lz4_block(const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
-{
-    const uint8_t *source_end = source + size, *target_end = target + room;
-    uint8_t *at = target;
-    while (source < source_end) {
-        int has_slack = source_end - source >= SLACK_BYTES && target_end - at >= SLACK_BYTES;
-        uint8_t token = *source++;
-        int64_t literals = token >> 4, length = token & LZ4_LONG;
-        if (has_slack && literals < LZ4_LONG) {
-            memcpy(at, source, STEP_BYTES);
-        }
-        else {
-            literals = lz4_length(&source, source_end, literals);
-            if (literals < 0 || literals > source_end - source || literals > target_end - at) {
-                return -1;
-            }
-            copy_literals(at, source, literals, target_end - at, source_end - source);
-            has_slack = source_end - source - literals >= SLACK_BYTES && target_end - at - literals >= SLACK_BYTES;
-        }
-        source += literals;
-        at += literals;
-        if (source_end - source < LZ4_LEAST_REST) {
-            return source == source_end ? at - target : -1;
-        }
-        int64_t offset = source[0] | source[1] << 8;
-        source += 2;
-        if (!offset || offset > at - target) {
-            return -1;
-        }
-        if (has_slack && length < LZ4_LONG && offset >= SHORT_STEP_BYTES) {
-            copy_short_match(at, at - offset);
-            at += length + LZ4_LEAST_MATCH;
-            continue;
-        }
-        length = lz4_length(&source, source_end, length);
-        if (length < 0 || length + LZ4_LEAST_MATCH > target_end - at) {
-            return -1;
-        }
-        copy_match(at, offset, length + LZ4_LEAST_MATCH, target_end - at);
-        at += length + LZ4_LEAST_MATCH;
-    }
-    return -1;
-}
-
-/* What all frames have in common. */
-typedef struct {
-    Py_buffer header;
-    long long block_bytes, behind_block_bytes, behind_frame_bytes;
-} Lz4Frames;
-
-enum { LZ4_WORD_BYTES = 4 };
 
 static inline uint32_t
 read_little_uint32(const uint8_t *data)
 {
     return (uint32_t)data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
-}
-
-/* How many bytes a frame inflates to; -1: it is of another kind, damaged, or there is less room. */
-static int64_t
-inflate_lz4_frame(const Lz4Frames *frames, const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
-{
-    int64_t at = frames->header.len, written = 0;
-    if (size < at || memcmp(source, frames->header.buf, at)) {
-        return -1;
-    }
-    while (size - at >= LZ4_WORD_BYTES) {
-        uint32_t word = read_little_uint32(source + at);
-        at += LZ4_WORD_BYTES;
-        if (!word) {
-            return size - at >= frames->behind_frame_bytes ? written : -1;
-        }
-        int64_t packed = word & INT32_MAX, left = room - written, inflated = packed;
-        if (packed > size - at) {
-            return -1;
-        }
-        if (!(word >> 31)) {
-            left = left < frames->block_bytes ? left : frames->block_bytes;
-            inflated = inflate_lz4_block(source + at, packed, target + written, left);
-        }
-        else if (packed <= left) {
-            memcpy(target + written, source + at, packed);
-        }
-        else {
-            inflated = -1;
-        }
-        if (inflated < 0) {
-            return -1;
-        }
-        written += inflated;
-        at += packed + frames->behind_block_bytes;
-    }
-    return -1;
 }
 
 /* The snappy format: how many bytes a block inflates to, and then elements: literals, or a copy of what was written
@@ -593,7 +656,7 @@ enum { SNAPPY_SLACK_BYTES = SNAPPY_MOST_COPIED + STEP_BYTES };
    tag adds to them. Literals have a step for an offset, which is nobody's. An offset no block has says that the tag does
    not tell the length, or that the offset is longer than two bytes. */
 typedef struct {
-    uint32_t length, offset_mask, offset_bits;
+    uint32_t size, length, offset_mask, offset_bits;
 } SnappyTag;
 
 static SnappyTag snappy_tags[256];
@@ -609,6 +672,7 @@ fill_snappy_tags(void)
             offsets[SNAPPY_LITERALS] = UINT32_MAX;
         }
         snappy_tags[tag] = (SnappyTag){
+            .size = kind ? 1 + kind : 2 + number,
             .length = kind == SNAPPY_NEAR ? SNAPPY_LEAST_NEAR + (number & 7) : number + 1,
             .offset_mask = offset_masks[kind],
             .offset_bits = offsets[kind],
@@ -616,19 +680,13 @@ fill_snappy_tags(void)
     }
 }
 
-/* How far a block is inflated. */
-typedef struct {
-    const uint8_t *source, *source_end;
-    uint8_t *target, *at, *target_end;
-} SnappyBlock;
-
-/* What a block says it inflates to, in seven bits a byte; -1: it says nothing that can be. */
+/* What a block says it inflates to, in seven bits a byte, which are passed; -1: it says nothing that can be. */
 static int64_t
-snappy_size(SnappyBlock *block)
+snappy_size(const uint8_t **source, const uint8_t *source_end)
 {
     int64_t size = 0;
-    for (int bits = 0; bits < 32 && block->source < block->source_end; bits += 7) {
-        uint8_t byte = *block->source++;
+    for (int bits = 0; bits < 32 && *source < source_end; bits += 7) {
+        uint8_t byte = *(*source)++;
         size |= (int64_t)(byte & INT8_MAX) << bits;
         if (byte <= INT8_MAX) {
             return size <= UINT32_MAX ? size : -1;
@@ -637,50 +695,37 @@ snappy_size(SnappyBlock *block)
     return -1;
 }
 
-/* Elements up to one that has no slack, copies what is less than a step away, or does not have all in its tag and the two
-   bytes behind it. Each kind reads the next tag itself, before anything is copied: elements are five bytes or so, and what
-   takes time is the way from one tag to the next. */
-static void
-inflate_short_elements(SnappyBlock *block)
+/* Answers whether the next one is a short element: one that has all in its tag and the two bytes behind it, and copies
+   nothing that is less than a step away. It is inflated then. Literals and copies go the same way: nobody could guess
+   which is next. */
+static ALWAYS_INLINE int
+inflate_short_element(Block *block)
 {
-    if (block->source_end - block->source < SNAPPY_SLACK_BYTES || block->target_end - block->at < SNAPPY_SLACK_BYTES
-        || block->at - block->target < STEP_BYTES) {
-        return;
+    if (!has_slack(block, SNAPPY_SLACK_BYTES, SNAPPY_SLACK_BYTES)) {
+        return 0;
     }
-    const uint8_t *source = block->source, *last_source = block->source_end - SNAPPY_SLACK_BYTES;
-    uint8_t *at = block->at, *last_at = block->target_end - SNAPPY_SLACK_BYTES;
-    const uint8_t *first_step = block->target + STEP_BYTES;
-    uint32_t byte = *source;
-    while (source <= last_source && at <= last_at) {
-        SnappyTag tag = snappy_tags[byte];
-        uint64_t offset = (read_little_uint32(source + 1) & tag.offset_mask) | tag.offset_bits;
-        if (offset - STEP_BYTES > (uint64_t)(at - first_step)) {
-            break;
-        }
-        uint32_t kind = byte % SNAPPY_KINDS;
-        const uint8_t *from = source + 1;
-        if (kind) {
-            from = at - offset;
-            source += 1 + kind;
-            byte = *source;
-        }
-        else {
-            source += 2 + byte / SNAPPY_KINDS;
-            byte = *source;
-        }
-        memcpy(at, from, STEP_BYTES);
-        if (tag.length > STEP_BYTES) {
-            copy_in_steps(at + STEP_BYTES, from + STEP_BYTES, SNAPPY_MOST_COPIED - STEP_BYTES);
-        }
-        at += tag.length;
+    const uint8_t *source = block->source;
+    uint8_t *at = block->at;
+    uint32_t byte = *source, kind = byte % SNAPPY_KINDS;
+    SnappyTag tag = snappy_tags[byte];
+    uint64_t offset = (read_little_uint32(source + 1) & tag.offset_mask) | tag.offset_bits;
+    if (offset - STEP_BYTES > (uint64_t)(at - block->target - STEP_BYTES)) {
+        return 0;
     }
-    block->source = source;
-    block->at = at;
+    uintptr_t literals = (uintptr_t)(source + 1), copied = (uintptr_t)at - offset, if_copy = -(uintptr_t)(kind != 0);
+    const uint8_t *from = (const uint8_t *)(literals ^ ((literals ^ copied) & if_copy));
+    block->source = source + tag.size;
+    memcpy(at, from, STEP_BYTES);
+    if (tag.length > STEP_BYTES) {
+        copy_in_steps(at + STEP_BYTES, from + STEP_BYTES, SNAPPY_MOST_COPIED - STEP_BYTES);
+    }
+    block->at = at + tag.length;
+    return 1;
 }
 
 /* One element of any kind. Answers whether it is sound. */
 static int
-inflate_element(SnappyBlock *block)
+inflate_element(Block *block)
 {
     static const uint8_t offset_bytes[SNAPPY_KINDS] = {0, 1, 2, 4};
     uint8_t byte = *block->source++;
@@ -696,119 +741,332 @@ inflate_element(SnappyBlock *block)
         number |= (int64_t)*block->source++ << 8 * nth;
     }
     length = is_long ? number + 1 : length;
-    int64_t left = block->source_end - block->source, room = block->target_end - block->at;
     int64_t offset = kind == SNAPPY_FAR ? number : number | tag.offset_bits;
-    if (length > room || (kind ? !offset || offset > block->at - block->target : length > left)) {
+    int is_there = kind ? offset && offset <= block->at - block->target : length <= block->source_end - block->source;
+    if (!is_there || length > block->target_end - block->at) {
         return 0;
     }
     if (kind) {
-        copy_match(block->at, offset, length, room);
+        copy_match(block, offset, length);
     }
     else {
-        copy_literals(block->at, block->source, length, room, left);
-        block->source += length;
+        copy_literals(block, length);
     }
-    block->at += length;
     return 1;
 }
 
-/* How many bytes a block inflates to; -1: it is damaged, or there is less room. */
-static int64_t
-inflate_snappy_block(const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+/* Short elements are behind it. */
+static void
+inflate_first_step(Block *block)
 {
-    SnappyBlock block = {.source = source, .source_end = source + size, .target = target, .at = target};
-    int64_t inflated = snappy_size(&block);
-    if (inflated < 0 || inflated > room) {
-        return -1;
+    while (is_open(block) && block->at - block->target < STEP_BYTES) {
+        take_step(block, inflate_element);
     }
-    block.target_end = target + inflated;
-    while (block.source < block.source_end) {
-        inflate_short_elements(&block);
-        if (!inflate_element(&block)) {
-            return -1;
+}
+
+/* A block of a payload, and the most that it inflates to, which a block of lz4 may fall short of. */
+typedef struct {
+    int64_t codec;
+    const uint8_t *source;
+    int64_t size, most_bytes;
+    Py_ssize_t payload;
+} Piece;
+
+enum { STORED = 0, SNAPPY = 2, LZ4 = 3 };
+
+/* What of a payload is not cut into pieces yet. */
+typedef struct {
+    int64_t codec;
+    const uint8_t *at, *end;
+    int is_begun;
+} Payload;
+
+/* What can be cut off next. */
+enum { DAMAGED = -1, NO_PIECE = 0, PIECE = 1 };
+
+/* What all frames of lz4 have in common. */
+typedef struct {
+    Py_buffer header;
+    long long block_bytes, behind_block_bytes, behind_frame_bytes;
+} Lz4Frames;
+
+enum { LZ4_WORD_BYTES = 4 };
+
+static int
+begins_with(const Payload *payload, const void *header, int64_t bytes)
+{
+    return payload->end - payload->at >= bytes && !memcmp(payload->at, header, bytes);
+}
+
+/* Behind the header, blocks stand behind their sizes, of which the highest bit says: stored. No size is the end. */
+static int
+cut_lz4(Payload *payload, const Lz4Frames *frames, Piece *piece)
+{
+    if (!payload->is_begun) {
+        if (!begins_with(payload, frames->header.buf, frames->header.len)) {
+            return DAMAGED;
         }
+        payload->at += frames->header.len;
     }
-    return block.at == block.target_end ? inflated : -1;
+    int64_t left = payload->end - payload->at - LZ4_WORD_BYTES;
+    if (left < 0) {
+        return DAMAGED;
+    }
+    uint32_t word = read_little_uint32(payload->at);
+    int64_t size = word & INT32_MAX;
+    if (!word) {
+        return left >= frames->behind_frame_bytes ? NO_PIECE : DAMAGED;
+    }
+    if (size > left) {
+        return DAMAGED;
+    }
+    int is_stored = word >> 31;
+    piece->codec = is_stored ? STORED : LZ4;
+    piece->source = payload->at + LZ4_WORD_BYTES;
+    piece->size = size;
+    piece->most_bytes = is_stored ? size : frames->block_bytes;
+    int64_t behind_bytes = size + frames->behind_block_bytes;
+    payload->at = piece->source + (behind_bytes < left ? behind_bytes : left);
+    return PIECE;
+}
+
+/* A block begins with what it inflates to. */
+static int
+cut_snappy_block(Payload *payload, int64_t size, Piece *piece)
+{
+    const uint8_t *end = payload->at + size;
+    piece->codec = SNAPPY;
+    piece->source = payload->at;
+    piece->most_bytes = snappy_size(&piece->source, end);
+    piece->size = end - piece->source;
+    payload->at = end;
+    return piece->most_bytes < 0 ? DAMAGED : PIECE;
 }
 
 /* xerial's snappy-java, which Java's clients use: a header, and then blocks behind their sizes; or again a header. */
 static const uint8_t XERIAL_MAGIC[] = {0x82, 'S', 'N', 'A', 'P', 'P', 'Y', 0};
 enum { XERIAL_HEADER_BYTES = 16, XERIAL_SIZE_BYTES = 4 };
 
-static inline int
-begins_as_xerial(const uint8_t *source, int64_t size)
+/* A payload is one block, or a stream of them. */
+static int
+cut_snappy(Payload *payload, Piece *piece)
 {
-    return size >= (int64_t)sizeof XERIAL_MAGIC && !memcmp(source, XERIAL_MAGIC, sizeof XERIAL_MAGIC);
+    if (!payload->is_begun && !begins_with(payload, XERIAL_MAGIC, sizeof XERIAL_MAGIC)) {
+        return cut_snappy_block(payload, payload->end - payload->at, piece);
+    }
+    while (begins_with(payload, XERIAL_MAGIC, sizeof XERIAL_MAGIC)) {
+        if (payload->end - payload->at < XERIAL_HEADER_BYTES) {
+            return DAMAGED;
+        }
+        payload->at += XERIAL_HEADER_BYTES;
+    }
+    if (payload->at == payload->end) {
+        return NO_PIECE;
+    }
+    int64_t left = payload->end - payload->at - XERIAL_SIZE_BYTES;
+    int64_t size = left < 0 ? 0 : read_uint32(payload->at);
+    if (size > left) {
+        return DAMAGED;
+    }
+    payload->at += XERIAL_SIZE_BYTES;
+    return cut_snappy_block(payload, size, piece);
 }
 
-/* How many bytes a payload inflates to, be it a block or a stream of them; -1: as of a block. */
-static int64_t
-inflate_snappy(const uint8_t *source, int64_t size, uint8_t *target, int64_t room)
+static int
+cut_stored(Payload *payload, Piece *piece)
 {
-    if (!begins_as_xerial(source, size)) {
-        return inflate_snappy_block(source, size, target, room);
-    }
-    int64_t at = 0, written = 0;
-    while (at < size) {
-        if (begins_as_xerial(source + at, size - at)) {
-            at += XERIAL_HEADER_BYTES;
-            continue;
-        }
-        if (size - at < XERIAL_SIZE_BYTES) {
-            return -1;
-        }
-        int64_t packed = read_uint32(source + at);
-        at += XERIAL_SIZE_BYTES;
-        if (packed > size - at) {
-            return -1;
-        }
-        int64_t inflated = inflate_snappy_block(source + at, packed, target + written, room - written);
-        if (inflated < 0) {
-            return -1;
-        }
-        written += inflated;
-        at += packed;
-    }
-    return at == size ? written : -1;
+    piece->codec = STORED;
+    piece->source = payload->at;
+    piece->size = piece->most_bytes = payload->end - payload->at;
+    return payload->is_begun ? NO_PIECE : PIECE;
 }
 
-enum { STORED = 0, SNAPPY = 2, LZ4 = 3 };
-
-static int64_t
-inflate_payload(const Lz4Frames *frames, int64_t codec, const uint8_t *source, int64_t size, uint8_t *target,
-                int64_t room)
+static int
+cut_piece(Payload *payload, const Lz4Frames *frames, Piece *piece)
 {
-    if (codec == LZ4) {
-        return inflate_lz4_frame(frames, source, size, target, room);
+    int found = DAMAGED;
+    if (payload->codec == LZ4) {
+        found = cut_lz4(payload, frames, piece);
     }
-    if (codec == SNAPPY) {
-        return inflate_snappy(source, size, target, room);
+    else if (payload->codec == SNAPPY) {
+        found = cut_snappy(payload, piece);
     }
-    if (codec != STORED || size > room) {
-        return -1;
+    else if (payload->codec == STORED) {
+        found = cut_stored(payload, piece);
     }
-    memcpy(target, source, size);
-    return size;
+    payload->is_begun = 1;
+    return found;
+}
+
+/* What is inflated, and the pieces that are next: one waits for another one, to be inflated at the same time. */
+typedef struct {
+    uint8_t *target;
+    int64_t room, written;
+    int64_t *behind;
+    Py_ssize_t ended;
+    Piece pieces[2];
+    int waiting, is_damaged;
+} Inflated;
+
+/* The payloads in front of this one end here. */
+static void
+end_payloads(Inflated *inflated, Py_ssize_t payload)
+{
+    while (inflated->ended < payload) {
+        inflated->behind[inflated->ended++] = inflated->written;
+    }
+}
+
+/* The piece, to be inflated so many bytes behind all. */
+static Block
+block_of(const Inflated *inflated, const Piece *piece, int64_t behind_bytes)
+{
+    uint8_t *target = inflated->target + inflated->written + behind_bytes;
+    int64_t room = inflated->room - inflated->written - behind_bytes;
+    int64_t bytes = piece->most_bytes < room ? piece->most_bytes : room;
+    return (Block){piece->source, piece->source + piece->size, target, target, target + bytes};
+}
+
+/* Moves to the end of all what was inflated, unless that is not the whole piece. */
+static void
+take_block(Inflated *inflated, const Piece *piece, const Block *block)
+{
+    int64_t bytes = block->at - block->target;
+    end_payloads(inflated, piece->payload);
+    if (!block->source || (piece->codec != LZ4 && bytes != piece->most_bytes)) {
+        inflated->is_damaged = 1;
+        return;
+    }
+    uint8_t *end = inflated->target + inflated->written;
+    if (block->target != end) {
+        memmove(end, block->target, bytes);
+    }
+    inflated->written += bytes;
+}
+
+static void
+copy_block(Block *block)
+{
+    if (block->source_end - block->source == block->target_end - block->target) {
+        copy_literals(block, block->source_end - block->source);
+    }
+}
+
+static void
+inflate_one(Inflated *inflated, const Piece *piece)
+{
+    Block block = block_of(inflated, piece, 0);
+    if (piece->codec == LZ4) {
+        inflate_block(&block, inflate_short_sequence, inflate_sequence);
+    }
+    else if (piece->codec == SNAPPY) {
+        inflate_first_step(&block);
+        inflate_block(&block, inflate_short_element, inflate_element);
+    }
+    else {
+        copy_block(&block);
+    }
+    take_block(inflated, piece, &block);
+}
+
+/* Where the second one begins is known once the first one is inflated. So it is moved there, unless that is as far away
+   as it may be, as with all blocks of an lz4 frame but the last. */
+static void
+inflate_two(Inflated *inflated, const Piece *pieces)
+{
+    Block blocks[] = {block_of(inflated, pieces, 0), block_of(inflated, pieces + 1, pieces->most_bytes)};
+    if (pieces->codec == LZ4) {
+        inflate_two_blocks(blocks, inflate_short_sequence, inflate_sequence);
+    }
+    else {
+        inflate_first_step(&blocks[0]);
+        inflate_first_step(&blocks[1]);
+        inflate_two_blocks(blocks, inflate_short_element, inflate_element);
+    }
+    for (int nth = 0; nth < 2 && !inflated->is_damaged; nth++) {
+        take_block(inflated, pieces + nth, blocks + nth);
+    }
+}
+
+/* Whether those are two that can be inflated at the same time. */
+static int
+are_alike(const Inflated *inflated)
+{
+    const Piece *pieces = inflated->pieces;
+    return inflated->waiting == 2 && pieces[0].codec == pieces[1].codec && pieces[0].codec != STORED
+        && pieces[0].most_bytes + pieces[1].most_bytes <= inflated->room - inflated->written;
+}
+
+/* Inflates at least one of those that wait. */
+static void
+inflate_pieces(Inflated *inflated)
+{
+    Piece *pieces = inflated->pieces;
+    if (are_alike(inflated)) {
+        inflate_two(inflated, pieces);
+        inflated->waiting = 0;
+    }
+    else if (inflated->waiting) {
+        inflate_one(inflated, pieces);
+        pieces[0] = pieces[1];
+        inflated->waiting--;
+    }
+}
+
+/* Answers whether there is less than enough. What waits may make it enough. */
+static int
+wants_more(Inflated *inflated, int64_t enough_bytes)
+{
+    if (inflated->waiting && inflated->written + inflated->pieces[0].most_bytes >= enough_bytes) {
+        inflate_pieces(inflated);
+    }
+    return !inflated->is_damaged && inflated->written < enough_bytes;
+}
+
+/* Answers whether all of the payload is inflated, or waits. */
+static int
+add_payload(Inflated *inflated, Payload *payload, Py_ssize_t nth, const Lz4Frames *frames)
+{
+    int found = PIECE;
+    while (found == PIECE && !inflated->is_damaged) {
+        Piece *piece = inflated->pieces + inflated->waiting;
+        found = cut_piece(payload, frames, piece);
+        if (found == PIECE) {
+            piece->payload = nth;
+            inflated->waiting++;
+        }
+        if (inflated->waiting == 2) {
+            inflate_pieces(inflated);
+        }
+    }
+    return found == NO_PIECE;
 }
 
 static Py_ssize_t
 inflate_payloads(const Lz4Frames *frames, const Py_buffer *buffer, const int64_t *payloads, Py_ssize_t count,
                  const Py_buffer *target, int64_t enough_bytes, int64_t *behind)
 {
-    int64_t written = 0;
-    for (Py_ssize_t nth = 0; nth < count; nth++) {
-        int64_t codec = payloads[nth], start = payloads[count + nth], end = payloads[2 * count + nth];
-        if (written >= enough_bytes || start < 0 || end < start || end > buffer->len) {
-            return nth;
+    Inflated inflated = {.target = target->buf, .room = target->len, .behind = behind};
+    const uint8_t *data = buffer->buf;
+    Py_ssize_t nth = 0;
+    while (nth < count && wants_more(&inflated, enough_bytes)) {
+        int64_t start = payloads[count + nth], end = payloads[2 * count + nth];
+        if (start < 0 || end < start || end > buffer->len) {
+            break;
         }
-        int64_t inflated = inflate_payload(frames, codec, (const uint8_t *)buffer->buf + start, end - start,
-                                           (uint8_t *)target->buf + written, target->len - written);
-        if (inflated < 0) {
-            return nth;
+        Payload payload = {.codec = payloads[nth], .at = data + start, .end = data + end};
+        if (!add_payload(&inflated, &payload, nth, frames)) {
+            break;
         }
-        behind[nth] = written += inflated;
+        nth++;
     }
-    return count;
+    if (!inflated.is_damaged) {
+        inflate_pieces(&inflated);
+    }
+    if (!inflated.is_damaged) {
+        end_payloads(&inflated, nth);
+    }
+    return inflated.ended;
 }
 
 PyDoc_STRVAR(inflate_doc,
@@ -855,7 +1113,8 @@ begin_inflation(Inflation *inflation, PyObject *arguments)
         return 0;
     }
     int are_sizes_sound = inflation->payloads.len == 3 * inflation->behind.len && frames->block_bytes >= 0
-        && frames->behind_block_bytes >= 0 && frames->behind_block_bytes <= LZ4_WORD_BYTES
+        && frames->block_bytes <= UINT32_MAX && frames->behind_block_bytes >= 0
+        && frames->behind_block_bytes <= LZ4_WORD_BYTES
         && frames->behind_frame_bytes >= 0;
     if (!are_sizes_sound) {
         end_inflation(inflation);
