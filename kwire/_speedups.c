@@ -825,8 +825,8 @@ cut_lz4(Payload *payload, const Lz4Frames *frames, Piece *piece)
     piece->source = payload->at + LZ4_WORD_BYTES;
     piece->size = size;
     piece->most_bytes = is_stored ? size : frames->block_bytes;
-    int64_t behind_bytes = size + frames->behind_block_bytes;
-    payload->at = piece->source + (behind_bytes < left ? behind_bytes : left);
+    int64_t whole_bytes = size + frames->behind_block_bytes;
+    payload->at = piece->source + (whole_bytes < left ? whole_bytes : left);
     return PIECE;
 }
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from kwire.protocol.record_varints import Ints
 
 MANY_PAYLOADS = 4
-"""From so many on they are inflated together, where that can be: one alone does not make up for numpy's calls."""
+MUCH_PACKED_BYTES = 128 * 1024
+"""From so many on, or so much, they are inflated together, where that can be. Less does not make up for numpy's
+calls."""
 
 LEAST_AHEAD_BYTES = 256 * 1024
 """So much is inflated ahead, as it is packed. Less is inflated in the time that a thread takes to start."""
@@ -79,6 +81,10 @@ class Inflation:
         """All payloads together."""
         return int((self._ends - self._starts).sum())
 
+    @property
+    def _are_many(self) -> bool:
+        return len(self._batches) >= MANY_PAYLOADS or self.packed_bytes >= MUCH_PACKED_BYTES
+
     def payloads(self) -> Payloads:
         """All that is asked for. Once: what was inflated is handed over.
 
@@ -87,7 +93,7 @@ class Inflation:
         """
         if self._is_plain:
             return Payloads(self._batches[0].data, self._starts, self._ends)
-        if self._in_c is None and self._are_of_one_buffer and len(self._batches) >= MANY_PAYLOADS:
+        if self._in_c is None and self._are_of_one_buffer and self._are_many:
             self._in_c = self._inflation_in_c()
         behind = [] if self._in_c is None else self._in_c.places()
         self._inflate_others(behind)

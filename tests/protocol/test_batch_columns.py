@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 import cramjam
@@ -19,11 +20,14 @@ from kwire.protocol.record_batch import Batch, find_batches, iter_batches
 from kwire.protocol.record_batch_columns import MANY_BATCHES, BatchColumns, choose, column, payload_bytes, read_batches
 from kwire.protocol.record_payloads import inflation_of
 from kwire.protocol.records import Codec, Decoded, decode_available
-from kwire.testing.cluster.batches import compress
+from kwire.testing.cluster.batches import build_batch, compress, placed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kwire.protocol.compression import Bytes
+    from kwire.protocol.compression_buffer import InflationBuffer
+    from kwire.protocol.record_varints import Ints
     from tests.record_batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, batch, damaged, marker, misframed
 else:
     from record_batches import ABORT, COMMIT, CONTROL, TRANSACTIONAL, batch, damaged, marker, misframed
@@ -147,6 +151,24 @@ def test_what_is_inflated_together_is_what_is_inflated_one_by_one(
     together, alone = (inflated(batches, budget_bytes, from_so_many_on=many) for many in (1, len(batches) + 1))
     assert together == alone
     assert inflated(batches, budget_bytes, from_so_many_on=1, is_begun=True) == alone
+
+
+@pytest.mark.parametrize(("size_bytes", "together"), [(100_000, 1), (1_000, 0)])
+def test_few_payloads_are_inflated_together_where_they_are_large(
+    monkeypatch: pytest.MonkeyPatch, size_bytes: int, together: int
+) -> None:
+    values = [Random(nth).randbytes(size_bytes) for nth in range(2)]
+    batches = [build_batch([value], timestamp_ms=1, codec=Codec.LZ4) for value in values]
+    asked: list[Ints] = []
+
+    def noted(target: InflationBuffer, data: Bytes, payloads: Ints, *, limit_bytes: int, enough_bytes: int) -> object:
+        asked.append(payloads)
+        return inflation_in_c.inflation_in_c(target, data, payloads, limit_bytes=limit_bytes, enough_bytes=enough_bytes)
+
+    monkeypatch.setattr(record_payloads, "inflation_in_c", noted)
+    found = read_batches(placed(batches[0], 0, 0) + placed(batches[1], 1, 0), check_crcs=True)[0]
+    assert decode_available(found, budget_bytes=1 << 20).columns.values() == values
+    assert len(asked) == together
 
 
 @pytest.mark.parametrize("many", [1, 10])
