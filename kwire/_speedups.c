@@ -696,8 +696,8 @@ snappy_size(const uint8_t **source, const uint8_t *source_end)
 }
 
 /* Answers whether the next one is a short element: one that has all in its tag and the two bytes behind it, and copies
-   nothing that is less than a step away. It is inflated then. Literals and copies go the same way: nobody could guess
-   which is next. */
+   nothing that is less than a step away. It is inflated then. Literals and copies go the same way: no processor could
+   guess which is next. Contract: `inflate_first_step` was called. */
 static ALWAYS_INLINE int
 inflate_short_element(Block *block)
 {
@@ -755,7 +755,7 @@ inflate_element(Block *block)
     return 1;
 }
 
-/* Short elements are behind it. */
+/* The first step of a block, of which there is nothing a step away. */
 static void
 inflate_first_step(Block *block)
 {
@@ -898,14 +898,15 @@ cut_piece(Payload *payload, const Lz4Frames *frames, Piece *piece)
     return found;
 }
 
-/* What is inflated, and the pieces that are next: one waits for another one, to be inflated at the same time. */
+/* What is inflated, and the pieces that are next: one waits for another one, to be inflated at the same time. It is
+   through when that is enough, or the next piece is damaged, or has too little room. */
 typedef struct {
     uint8_t *target;
-    int64_t room, written;
+    int64_t room, enough_bytes, written;
     int64_t *behind;
     Py_ssize_t ended;
     Piece pieces[2];
-    int waiting, is_damaged;
+    int waiting, is_through;
 } Inflated;
 
 /* The payloads in front of this one end here. */
@@ -915,6 +916,18 @@ end_payloads(Inflated *inflated, Py_ssize_t payload)
     while (inflated->ended < payload) {
         inflated->behind[inflated->ended++] = inflated->written;
     }
+}
+
+/* Whether the piece is wanted: no further payload is begun once there is enough. */
+static int
+is_wanted(Inflated *inflated, const Piece *piece)
+{
+    int is_begun = piece->payload == inflated->ended;
+    if (!inflated->is_through) {
+        end_payloads(inflated, piece->payload);
+        inflated->is_through = !is_begun && inflated->written >= inflated->enough_bytes;
+    }
+    return !inflated->is_through;
 }
 
 /* The piece, to be inflated so many bytes behind all. */
@@ -932,12 +945,11 @@ static void
 take_block(Inflated *inflated, const Piece *piece, const Block *block)
 {
     int64_t bytes = block->at - block->target;
-    end_payloads(inflated, piece->payload);
+    uint8_t *end = inflated->target + inflated->written;
     if (!block->source || (piece->codec != LZ4 && bytes != piece->most_bytes)) {
-        inflated->is_damaged = 1;
+        inflated->is_through = 1;
         return;
     }
-    uint8_t *end = inflated->target + inflated->written;
     if (block->target != end) {
         memmove(end, block->target, bytes);
     }
@@ -955,6 +967,9 @@ copy_block(Block *block)
 static void
 inflate_one(Inflated *inflated, const Piece *piece)
 {
+    if (!is_wanted(inflated, piece)) {
+        return;
+    }
     Block block = block_of(inflated, piece, 0);
     if (piece->codec == LZ4) {
         inflate_block(&block, inflate_short_sequence, inflate_sequence);
@@ -969,13 +984,25 @@ inflate_one(Inflated *inflated, const Piece *piece)
     take_block(inflated, piece, &block);
 }
 
-/* Where the second one begins is known once the first one is inflated. So it is moved there, unless that is as far away
-   as it may be, as with all blocks of an lz4 frame but the last. */
+/* What a piece inflates to, as a rule. A block of lz4 that does not say may be far below its most. */
+enum { LZ4_LIKELY_RATIO = 8 };
+
+static int64_t
+likely_bytes(const Piece *piece)
+{
+    int64_t bytes = piece->size * LZ4_LIKELY_RATIO;
+    return piece->codec == LZ4 && bytes < piece->most_bytes ? bytes : piece->most_bytes;
+}
+
+/* Where the second one begins is known once the first one is inflated. So it is moved there, unless it is there already,
+   as with all blocks of an lz4 frame but the last. What has less room here than it needs is inflated by itself. */
 static void
 inflate_two(Inflated *inflated, const Piece *pieces)
 {
-    Block blocks[] = {block_of(inflated, pieces, 0), block_of(inflated, pieces + 1, pieces->most_bytes)};
-    if (pieces->codec == LZ4) {
+    int64_t first_bytes = likely_bytes(&pieces[0]);
+    Block blocks[] = {block_of(inflated, &pieces[0], 0), block_of(inflated, &pieces[1], first_bytes)};
+    blocks[0].target_end = blocks[0].target + first_bytes;
+    if (pieces[0].codec == LZ4) {
         inflate_two_blocks(blocks, inflate_short_sequence, inflate_sequence);
     }
     else {
@@ -983,8 +1010,18 @@ inflate_two(Inflated *inflated, const Piece *pieces)
         inflate_first_step(&blocks[1]);
         inflate_two_blocks(blocks, inflate_short_element, inflate_element);
     }
-    for (int nth = 0; nth < 2 && !inflated->is_damaged; nth++) {
-        take_block(inflated, pieces + nth, blocks + nth);
+    int is_second_there = blocks[0].source && blocks[1].source;
+    if (blocks[0].source) {
+        take_block(inflated, &pieces[0], &blocks[0]);
+    }
+    else {
+        inflate_one(inflated, &pieces[0]);
+    }
+    if (!is_second_there) {
+        inflate_one(inflated, &pieces[1]);
+    }
+    else if (is_wanted(inflated, &pieces[1])) {
+        take_block(inflated, &pieces[1], &blocks[1]);
     }
 }
 
@@ -994,7 +1031,7 @@ are_alike(const Inflated *inflated)
 {
     const Piece *pieces = inflated->pieces;
     return inflated->waiting == 2 && pieces[0].codec == pieces[1].codec && pieces[0].codec != STORED
-        && pieces[0].most_bytes + pieces[1].most_bytes <= inflated->room - inflated->written;
+        && likely_bytes(&pieces[0]) + likely_bytes(&pieces[1]) <= inflated->room - inflated->written;
 }
 
 /* Inflates at least one of those that wait. */
@@ -1003,24 +1040,16 @@ inflate_pieces(Inflated *inflated)
 {
     Piece *pieces = inflated->pieces;
     if (are_alike(inflated)) {
-        inflate_two(inflated, pieces);
+        if (is_wanted(inflated, &pieces[0])) {
+            inflate_two(inflated, pieces);
+        }
         inflated->waiting = 0;
     }
     else if (inflated->waiting) {
-        inflate_one(inflated, pieces);
+        inflate_one(inflated, &pieces[0]);
         pieces[0] = pieces[1];
         inflated->waiting--;
     }
-}
-
-/* Answers whether there is less than enough. What waits may make it enough. */
-static int
-wants_more(Inflated *inflated, int64_t enough_bytes)
-{
-    if (inflated->waiting && inflated->written + inflated->pieces[0].most_bytes >= enough_bytes) {
-        inflate_pieces(inflated);
-    }
-    return !inflated->is_damaged && inflated->written < enough_bytes;
 }
 
 /* Answers whether all of the payload is inflated, or waits. */
@@ -1028,8 +1057,8 @@ static int
 add_payload(Inflated *inflated, Payload *payload, Py_ssize_t nth, const Lz4Frames *frames)
 {
     int found = PIECE;
-    while (found == PIECE && !inflated->is_damaged) {
-        Piece *piece = inflated->pieces + inflated->waiting;
+    while (found == PIECE && !inflated->is_through) {
+        Piece *piece = &inflated->pieces[inflated->waiting];
         found = cut_piece(payload, frames, piece);
         if (found == PIECE) {
             piece->payload = nth;
@@ -1046,10 +1075,12 @@ static Py_ssize_t
 inflate_payloads(const Lz4Frames *frames, const Py_buffer *buffer, const int64_t *payloads, Py_ssize_t count,
                  const Py_buffer *target, int64_t enough_bytes, int64_t *behind)
 {
-    Inflated inflated = {.target = target->buf, .room = target->len, .behind = behind};
+    Inflated inflated = {
+        .target = target->buf, .room = target->len, .enough_bytes = enough_bytes, .behind = behind,
+    };
     const uint8_t *data = buffer->buf;
     Py_ssize_t nth = 0;
-    while (nth < count && wants_more(&inflated, enough_bytes)) {
+    while (nth < count && inflated.written < enough_bytes) {
         int64_t start = payloads[count + nth], end = payloads[2 * count + nth];
         if (start < 0 || end < start || end > buffer->len) {
             break;
@@ -1060,10 +1091,10 @@ inflate_payloads(const Lz4Frames *frames, const Py_buffer *buffer, const int64_t
         }
         nth++;
     }
-    if (!inflated.is_damaged) {
+    if (!inflated.is_through) {
         inflate_pieces(&inflated);
     }
-    if (!inflated.is_damaged) {
+    if (!inflated.is_through) {
         end_payloads(&inflated, nth);
     }
     return inflated.ended;

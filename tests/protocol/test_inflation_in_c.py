@@ -343,6 +343,8 @@ def test_enough_is_enough(module: ModuleType) -> None:
     assert len(inflated_in_c(payloads, enough_bytes=1_501)) == 4
     assert len(inflated_in_c(payloads, enough_bytes=1_500)) == 3
     assert inflated_in_c(payloads, enough_bytes=0) == []
+    of_two_blocks = frame(packed_block(TEXT[:500]), packed_block(TEXT[500:900]))
+    assert inflated_in_c([(Codec.LZ4, of_two_blocks)] * 2, enough_bytes=1) == [TEXT[:900]]
 
 
 def test_what_grows_far_more_than_is_likely_gets_more_room(module: ModuleType) -> None:
@@ -394,6 +396,23 @@ def test_two_blocks_inflated_in_turns_lie_one_behind_the_other(
     one, other = TEXT[: sizes[0]], TEXT[-sizes[1] :] if sizes[1] else b""
     contents = [one, other, b"third", other, one]
     assert inflated_in_c([(codec, packed_alone(codec, content)) for content in contents]) == contents
+
+
+def test_a_block_that_inflates_to_far_more_than_others_does_not_run_into_the_one_beside_it(module: ModuleType) -> None:
+    zeros, text = bytes(60_000), TEXT[:5_000]
+    for contents in [zeros, text, zeros, zeros, text], [text, zeros, text], [zeros, zeros]:
+        assert inflated_in_c([(Codec.LZ4, packed_alone(Codec.LZ4, content)) for content in contents]) == contents
+
+
+def test_large_blocks_are_inflated_in_turns_where_they_could_be_far_larger(module: ModuleType) -> None:
+    """Clients in Go write blocks of up to 4 MiB, which is more than two have room for."""
+    header = HEADER[:5] + b"\x70"
+    header += bytes([xxh32_small(header[4:]) >> 8 & 0xFF])
+    payloads = [
+        (Codec.LZ4, header + packed_alone(Codec.LZ4, content)[len(header) :])
+        for content in (TEXT[:65_000], TEXT[7:], TEXT[:20])
+    ]
+    assert inflated_in_c(payloads) == [TEXT[:65_000], TEXT[7:], TEXT[:20]]
 
 
 # Around the room that one block or two blocks of lz4 may take, and below it.
