@@ -652,8 +652,8 @@ enum { SNAPPY_MOST_SHORT = 60, SNAPPY_MOST_COPIED = 64, SNAPPY_LEAST_NEAR = 4 };
 /* An element whose tag tells its length reads less, and writes less, steps that go beyond its end included. */
 enum { SNAPPY_SLACK_BYTES = SNAPPY_MOST_COPIED + STEP_BYTES };
 
-/* How many bytes an element copies, and where from: which bits of the bytes behind the tag tell the offset, and what the
-   tag adds to them. Literals have a step for an offset, which is nobody's. An offset no block has says that the tag does
+/* How many bytes an element takes, how many it copies, and where from: which bits of the bytes behind the tag tell the
+   offset, and what the tag adds to them. Literals have a step for an offset, which is nobody's. An offset no block has says that the tag does
    not tell the length, or that the offset is longer than two bytes. */
 typedef struct {
     uint32_t size, length, offset_mask, offset_bits;
@@ -984,7 +984,7 @@ inflate_one(Inflated *inflated, const Piece *piece)
     take_block(inflated, piece, &block);
 }
 
-/* What a piece inflates to, as a rule. A block of lz4 that does not say may be far below its most. */
+/* What a piece inflates to, as a rule. A block of lz4 does not say, and its most may be far more. */
 enum { LZ4_LIKELY_RATIO = 8 };
 
 static int64_t
@@ -1010,14 +1010,13 @@ inflate_two(Inflated *inflated, const Piece *pieces)
         inflate_first_step(&blocks[1]);
         inflate_two_blocks(blocks, inflate_short_element, inflate_element);
     }
-    int is_second_there = blocks[0].source && blocks[1].source;
-    if (blocks[0].source) {
-        take_block(inflated, &pieces[0], &blocks[0]);
+    if (!blocks[0].source) {
+        inflate_one(inflated, &pieces[0]); /* over the second one, too */
+        inflate_one(inflated, &pieces[1]);
+        return;
     }
-    else {
-        inflate_one(inflated, &pieces[0]);
-    }
-    if (!is_second_there) {
+    take_block(inflated, &pieces[0], &blocks[0]);
+    if (!blocks[1].source) {
         inflate_one(inflated, &pieces[1]);
     }
     else if (is_wanted(inflated, &pieces[1])) {
@@ -1145,8 +1144,7 @@ begin_inflation(Inflation *inflation, PyObject *arguments)
     }
     int are_sizes_sound = inflation->payloads.len == 3 * inflation->behind.len && frames->block_bytes >= 0
         && frames->block_bytes <= UINT32_MAX && frames->behind_block_bytes >= 0
-        && frames->behind_block_bytes <= LZ4_WORD_BYTES
-        && frames->behind_frame_bytes >= 0;
+        && frames->behind_block_bytes <= LZ4_WORD_BYTES && frames->behind_frame_bytes >= 0;
     if (!are_sizes_sound) {
         end_inflation(inflation);
         PyErr_SetString(PyExc_ValueError, "three numbers of each payload, and sizes that can be, are wanted");
