@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import threading
 import time
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -31,25 +31,26 @@ def network_threads() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")}
 
 
-def open_sockets(kafka: SharedKafka) -> set[str]:
-    """This process's, by inode, but for the other ends of its connections, which are here too if that Kafka is."""
-    served = sockets_served(kafka)
+def open_sockets(kafka: SharedKafka) -> set[int]:
+    """This process's, by inode, but for the other ends of its connections, which are here too if that Kafka is.
+
+    Each is told by its own port. A list of the system's connections, made before or after, would not do: a
+    connection that nobody has accepted yet has no inode there, so it would be taken for one of the consumer's.
+    """
+    ports = {int(address.rpartition(":")[2]) for address in kafka.bootstrap_servers.split(",")}
     found = set()
-    for entry in Path("/proc/self/fd").iterdir():
+    for name in os.listdir("/proc/self/fd"):
         try:
-            target = str(entry.readlink())
-        except FileNotFoundError:
-            continue  # the directory that is being listed, for one
-        if target.startswith("socket:") and target not in served:
-            found.add(target)
+            opened = socket.socket(fileno=int(name))
+        except OSError:
+            continue  # no socket, or closed by now, like the directory that was listed
+        try:
+            address = opened.getsockname()
+            if not (isinstance(address, tuple) and address[1] in ports):
+                found.add(os.fstat(opened.fileno()).st_ino)
+        finally:
+            opened.detach()
     return found
-
-
-def sockets_served(kafka: SharedKafka) -> set[str]:
-    """Those of the brokers, by inode; Linux writes ports in hexadecimal."""
-    ports = {f"{int(address.rpartition(':')[2]):04X}" for address in kafka.bootstrap_servers.split(",")}
-    lines = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return {f"socket:[{line[9]}]" for line in lines if line[1].rpartition(":")[2] in ports}
 
 
 @pytest.fixture
