@@ -112,6 +112,11 @@ class FetchBuffer:
             self._refusal = NoRoom(limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
 
+    def waiting_bytes(self, withheld: Collection[TopicPartition]) -> int:
+        """What the application has not taken, of all that it can take. With nothing, it waits or is about to."""
+        with self._lock:
+            return self._counted_bytes(withheld)
+
     def drained(self) -> NoRoom | None:
         """The refusal that is over: fetching was refused for want of room, and there is some again. None: there was
         none, or there is still no room. Answered until `drain_told`."""

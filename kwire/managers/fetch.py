@@ -145,10 +145,17 @@ class FetchManager:
         busy = [connection for connection in self._connections if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
         max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
-        requests = [self._request(connection, max_bytes, now_ms) for connection in ready] if max_bytes else []
+        requests = self._requests(ready, max_bytes, now_ms) if max_bytes else []
         wakes_ms = (*self._blocked.values(), *(connection.request.wake_at_ms for connection in busy))
         # What is ready and finds no room waits for room, not for a time.
         return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
+
+    def _requests(self, ready: list[FetchConnection], max_bytes: int, now_ms: float) -> list[AnyUnsentRequest]:
+        requests = [self._request(each, max_bytes, self._wait_ms(each, now_ms), now_ms) for each in ready]
+        opening = self._connections.opening(now_ms)
+        if opening is not None:
+            requests.append(self._request(opening, 0, 0, now_ms))
+        return requests
 
     def _answer_bytes(self, busy: int, ready: int) -> int:
         """How much each connection that is ready may be answered; 0 while there is no room.
@@ -253,11 +260,10 @@ class FetchManager:
 
     # --- one request ----------------------------------------------------------------------------------------
 
-    def _request(self, connection: FetchConnection, max_bytes: int, now_ms: float) -> AnyUnsentRequest:
+    def _request(self, connection: FetchConnection, max_bytes: int, wait_ms: float, now_ms: float) -> AnyUnsentRequest:
         node_id, channel = connection.id
         session = connection.session.next_request()
         max_bytes = min(max_bytes, connection.most_bytes)
-        wait_ms = self._wait_ms(connection, now_ms)
         connection.sent(max_bytes, wait_ms, now_ms)
         return UnsentRequest(
             request=fetch_request(
@@ -286,10 +292,11 @@ class FetchManager:
     def _on_failure(self, connection: FetchConnection, error: KafkaError, now_ms: float) -> None:
         connection.session.failed()
         connection.failed(error, now_ms)
+        self._connections.second.failed(connection, now_ms)
         self._metadata.request_update()
         for tp in connection.session.wanted:
             self._unfollow(tp, connection.id.node_id)
-        if not error.retriable:
+        if not error.retriable and connection.session.wanted:
             self._deliver(ErrorRaised(error))
 
     def _follow(self, partition: AssignedPartition, replica: int, now_ms: float) -> None:
@@ -337,6 +344,12 @@ class FetchManager:
         self.may_poll_early = bool(fetches) and not has_errors
         if not self.may_poll_early:
             self._follow_leaders(connection, answer, now_ms)
+        self._connections.second.answered(
+            connection,
+            [fetch.topic_partition for fetch in fetches],
+            held_bytes=self._buffer.waiting_bytes(self._subscription.view.withheld),
+            limit_bytes=self._buffer.limit_bytes,
+        )
         if fetches:
             answer_counts.left = len(fetches)
             self._buffer.put(fetches)

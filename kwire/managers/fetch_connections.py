@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
 from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
+from kwire.managers.second_fetch import SecondFetch
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor
 from kwire.subscription.partition import UNKNOWN_OFFSET
@@ -31,6 +32,9 @@ class FetchConnections:
         read_committed: Whether a log ends at its first open transaction.
         cursor: whose fetches these are. A child's go over a connection of their own.
         timeout_ms: How long an answer may take, beside what the broker waits for records.
+
+    Attributes:
+        second: Which partitions are fetched over a second connection to their broker, while it is the only one.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class FetchConnections:
         self._idle = IdlePartitions()
         # What is fetched over NEW_FETCH, and the connection whose fetch waits meanwhile.
         self._new: dict[TopicPartition, FetchConnection] = {}
+        self.second = SecondFetch(subscription, read_committed=read_committed)
 
     def __iter__(self) -> Iterator[FetchConnection]:
         return iter(self._by_id.values())
@@ -66,12 +71,26 @@ class FetchConnections:
     def misplaced(self, now_ms: float) -> Set[TopicPartition]:
         """What may belong to another connection by now: it became idle, or what it was not to wait for is over."""
         joining = {tp for tp, waiting in self._new.items() if not waiting.request.in_flight} if self._new else set()
-        return joining.union(self._idle.expire(now_ms))
+        return joining.union(self._idle.expire(now_ms), self.second.misplaced(now_ms))
+
+    def opening(self, now_ms: float) -> FetchConnection | None:
+        """A second connection that is opened now, by a fetch of nothing.
+
+        Several brokers send at the same time anyway: only one that is asked alone is asked over two.
+        """
+        if not self.second.is_needed(now_ms) or self.have_many:
+            return None
+        busy = [each for each in self if each.session.wanted]
+        if [each.id.channel for each in busy] != [Channel.FETCH]:
+            return None
+        second = self._connection(busy[0].id.node_id, Channel.SECOND_FETCH)
+        return second if self.second.opens(busy[0], second) and second.request.ready(now_ms) else None
 
     def remove(self, tp: TopicPartition) -> None:
         """It is not fetched for now."""
         self._idle.forget(tp)
         self._new.pop(tp, None)
+        self.second.partitions.discard(tp)
         connection = self._of.pop(tp, None)
         if connection is not None:
             connection.session.unwant(tp)
@@ -95,6 +114,8 @@ class FetchConnections:
         is_new = before is None or before.session.wanted[tp].epoch != partition.epoch
         if is_new:
             self._idle.added(tp, with_many=with_many)
+        if is_new or not self.second.is_at(node_id):
+            self.second.partitions.discard(tp)
         # A partition that was refused, or has just been assigned, is not urgent: after a rebalance of a large group
         # every member would open another connection to most brokers, and send many more fetches.
         is_urgent = is_new and partition.error is None and partition.high_watermark != UNKNOWN_OFFSET
@@ -126,6 +147,8 @@ class FetchConnections:
     def _channel(self, tp: TopicPartition) -> Channel:
         if self._cursor is Cursor.CHILD:
             return Channel.CHILD_FETCH
+        if tp in self.second.partitions:
+            return Channel.SECOND_FETCH
         return Channel.IDLE_FETCH if self.have_many and self._idle.is_idle(tp) else Channel.FETCH
 
     def _waits(self, connection: FetchConnection) -> bool:

@@ -24,6 +24,8 @@ class Channel(Enum):
     """Heartbeats and commits: never behind a fetch. Joins block it, and heartbeats pause for them."""
     FETCH = auto()
     """Long polls of up to `fetch_max_wait_ms`."""
+    SECOND_FETCH = auto()
+    """The same, for half of the partitions: one answer is sent while another is read, see `managers.second_fetch`."""
     IDLE_FETCH = auto()
     """The same, for partitions with nothing to say: their wait must not be the others'."""
     NEW_FETCH = auto()
