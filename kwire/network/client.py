@@ -221,7 +221,7 @@ class NetworkClient:
 
     def broker_failures(self) -> list[BrokerConnectionFailure]:
         """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
-        live = {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}
+        live = self._addresses_in_use()
         found: dict[tuple[str, int], BrokerConnectionFailure] = {}
         for failure in self._failures.values():
             address = _address(failure.node)
@@ -235,6 +235,9 @@ class NetworkClient:
             else:
                 found[address] = other._replace(since_ms=since_ms)
         return list(found.values())
+
+    def _addresses_in_use(self) -> set[tuple[str, int]]:
+        return {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}
 
     # --- connections ----------------------------------------------------------------------------------------
 
@@ -384,7 +387,8 @@ class NetworkClient:
         if error is None:
             return
         before = self._failure_of(connection.node, key.channel)
-        self._outages.lost(connection, error, now_ms)
+        is_in_use = _address(connection.node) in self._addresses_in_use()
+        self._outages.lost(connection, error, now_ms, is_in_use=is_in_use)
         if connection.hung_up_on_greeting:
             self._fallback.hung_up(connection.node, connection.greeting.version)
         failures = 1 if before is None else before.failures + 1

@@ -1,7 +1,8 @@
 """What the log says of brokers that cannot be reached: a warning when it begins, a line when it is over.
 
 Not one line for each attempt: those are for who debugs. A connection that was of use and is lost is no outage yet, as
-brokers close idle ones; whether it is, the next attempt says.
+brokers close idle ones; whether it is, the next attempt says. Nor is it one if a broker allows a client no more
+connections than it has.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ log = part_logger("network")
 QUIET_MS = 60_000.0
 """Lost connections to one address are told of once in so long."""
 MOST_ADDRESSES = 1_000
+IN_USE = " (another connection to it is of use: it may allow no more, see the broker's max.connections.per.ip)"
 
 
 class Dialled(Protocol):
@@ -49,17 +51,22 @@ class OutageLog:
         self._outages: dict[tuple[str, int], _Outage] = {}
         self._told_ms: dict[tuple[str, int], float] = {}
 
-    def lost(self, connection: Dialled, error: KafkaError, now_ms: float) -> None:
-        """A connection has broken, or was never made."""
+    def lost(self, connection: Dialled, error: KafkaError, now_ms: float, *, is_in_use: bool = False) -> None:
+        """A connection has broken, or was never made.
+
+        Args:
+            is_in_use: Whether another one to the same address is of use.
+        """
         node = connection.node
         address, fields = (node.host, node.port), {"broker": f"{node.host}:{node.port}"}
         known = self._outages.get(address)
         is_refused = isinstance(error, AuthenticationError)
-        if connection.is_proven and not is_refused:
+        if (connection.is_proven or is_in_use) and not is_refused:
             level = logging.INFO if now_ms - self._told_ms.get(address, -QUIET_MS) >= QUIET_MS else logging.DEBUG
             if level == logging.INFO:
                 self._told_ms[address] = now_ms
-            log.log(level, "%s", error, extra=fields)
+            note = "" if connection.is_proven else IN_USE
+            log.log(level, "%s%s", error, note, extra=fields)
         elif known is None or known.kind is not type(error):
             log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra=fields)
             since_ms = now_ms if known is None else known.since_ms

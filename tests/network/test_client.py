@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -353,6 +354,30 @@ def test_channels_do_not_wait_for_each_other(
 
     in_virtual_time(scenario)
     assert broker.connections == 2
+
+
+def test_a_broker_that_allows_a_client_one_connection_is_no_outage(
+    in_virtual_time: InVirtualTime, rig: Rig, scripted_broker: type[ScriptedBroker], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Kafka closes each one above max.connections.per.ip as soon as it is made."""
+    caplog.set_level(logging.INFO, "kwire.network")
+    broker = scripted_broker(lambda request, version: MetadataResponse())
+
+    async def serve_one(stream: MemoryStream) -> None:
+        if not broker.connections:
+            await broker(stream)
+
+    rig.network.hosts[BROKER] = serve_one
+
+    async def scenario() -> None:
+        async with rig.running():
+            assert (await rig.send(node=NODE).wait()).error is None
+            assert isinstance((await rig.send(node=NODE, channel=Channel.SECOND_FETCH).wait()).error, DisconnectError)
+            assert rig.client.broker_failures() == []
+            assert (await rig.send(node=NODE).wait()).error is None
+
+    in_virtual_time(scenario)
+    assert [record.levelno for record in caplog.records] == [logging.INFO]
 
 
 def test_a_broker_that_throttles_is_sent_nothing_more_until_the_time_is_over(

@@ -64,3 +64,20 @@ def test_another_kind_of_trouble_is_news(log: OutageLog, caplog: pytest.LogCaptu
     for error in (REFUSED, refusal, refusal):
         log.lost(Connection(), error, 0.0)
     assert levels(caplog) == [logging.WARNING, logging.ERROR]
+
+
+def test_a_broker_that_allows_no_more_connections_is_there(log: OutageLog, caplog: pytest.LogCaptureFixture) -> None:
+    hung_up = DisconnectError("broker kafka:9092 (id 1): it hung up")
+    for at_ms in (0.0, 1.0, QUIET_MS - 1.0, QUIET_MS):
+        log.lost(Connection(), hung_up, at_ms, is_in_use=True)
+    assert levels(caplog) == [logging.INFO, logging.INFO]
+    assert "max.connections.per.ip" in caplog.text
+
+
+def test_an_outage_is_told_of_though_it_began_as_a_connection_too_many(
+    log: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    log.lost(Connection(), REFUSED, 0.0, is_in_use=True)
+    log.lost(Connection(is_proven=True), REFUSED, 1.0)
+    log.lost(Connection(), REFUSED, 2.0)
+    assert levels(caplog) == [logging.INFO, logging.WARNING]
