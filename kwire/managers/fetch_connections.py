@@ -84,7 +84,8 @@ class FetchConnections:
         if [each.id.channel for each in busy] != [Channel.FETCH]:
             return None
         second = self._connection(busy[0].id.node_id, Channel.SECOND_FETCH)
-        return second if self.second.opens(busy[0], second) and second.request.ready(now_ms) else None
+        self.second.pair(busy[0], second)
+        return second if not self.second.is_open and second.request.ready(now_ms) else None
 
     def remove(self, tp: TopicPartition) -> None:
         """It is not fetched for now."""
