@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 from kwire.clock import NEVER_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Set
+    from collections.abc import Collection, Set
 
     from kwire.managers.fetch_connection import FetchConnection
     from kwire.model import TopicPartition
     from kwire.subscription.subscription import Subscription
 
-WAITS_IN_A_ROW = 3
+WAITS_IN_A_ROW = 2
 """So many answers have to leave a lag behind and find the application waiting: a short lag is not worth a connection.
 """
 RETRY_AFTER_MS = 60_000.0
@@ -65,7 +65,7 @@ class SecondFetch:
             self._usual, self._second, self.is_open = usual, second, False
 
     def answered(
-        self, connection: FetchConnection, partitions: Iterable[TopicPartition], *, held_bytes: int, limit_bytes: int
+        self, connection: FetchConnection, partitions: Collection[TopicPartition], *, held_bytes: int, limit_bytes: int
     ) -> None:
         """An answer is here.
 
@@ -78,8 +78,7 @@ class SecondFetch:
             self.is_open = True
             self._is_behind = held_bytes > limit_bytes // 2
         elif not self.partitions:
-            is_waited_for = not held_bytes and any(map(self._has_lag, partitions))
-            may_share = is_waited_for and len(self._with_lag(connection)) > 1
+            may_share = not held_bytes and self._leaves_lags(connection, partitions)
             self._waits = self._waits + 1 if may_share else 0
             self.is_open &= may_share  # it may be closed for being idle
 
@@ -119,6 +118,14 @@ class SecondFetch:
                 leaving = {tp for tp in leaving if not self._has_lag(tp)}
         self.partitions -= leaving
         return leaving
+
+    def _leaves_lags(self, connection: FetchConnection, partitions: Collection[TopicPartition]) -> bool:
+        """Whether several of these have more. So has nobody else: where an answer has no room for all, they take turns,
+        which partitions of two connections do not."""
+        if not any(map(self._has_lag, partitions)):  # as a rule
+            return False
+        lagging = self._with_lag(connection)
+        return len(lagging) > 1 and set(lagging) <= set(partitions)
 
     def _with_lag(self, connection: FetchConnection) -> list[TopicPartition]:
         return [tp for tp in connection.session.wanted if self._has_lag(tp)]

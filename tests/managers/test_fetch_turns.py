@@ -19,7 +19,6 @@ from kwire.testing.cluster.fetch_sessions import FetchedPartition, FetchSessionC
 from kwire.testing.cluster.settings import BrokerSettings
 
 if TYPE_CHECKING:
-    from kwire.fetching.buffer import CompletedFetch
     from tests.managers.scenario import Scenario
     from tests.record_batches import batch
 else:
@@ -30,16 +29,12 @@ NAMES_VERSION = 12
 
 
 class CrampedBroker:
-    """Leads them all, has records of each without end, and room for one partition's in an answer.
-
-    The application is an answer behind: it never waits, so one connection is enough.
-    """
+    """Leads them all, has records of each without end, and room for one partition's in an answer."""
 
     def __init__(self, slots: int) -> None:
         settings = {"max.incremental.fetch.session.cache.slots": slots}
         self._settings = BrokerSettings.of(settings)
         self.served: list[TopicPartition] = []
-        self._taken: CompletedFetch | None = None
         self.restart()
 
     def restart(self) -> None:
@@ -47,7 +42,7 @@ class CrampedBroker:
         self._sessions = FetchSessionCache(self._settings, Random(0))
 
     def serve(self, scenario: Scenario) -> None:
-        """Answer the open fetch; the application takes what came, and is done with what it took before."""
+        """Answer the open fetch; the application takes what came."""
         context = self._sessions.context(scenario.request(FetchRequest), NAMES_VERSION, scenario.now_ms)
         found: list[tuple[FetchedPartition, PartitionData]] = []
         for place, wanted in context.partitions.items():
@@ -62,9 +57,7 @@ class CrampedBroker:
         answer = FetchResponse(error_code=context.error, session_id=context.session_id, responses=topics)
         scenario.answer(FetchRequest, answer)
         while (fetch := scenario.buffer.take()) is not None:
-            if self._taken is not None:
-                scenario.buffer.release(self._taken)
-            self._taken = fetch
+            scenario.buffer.release(fetch)
         scenario.advance(1_000)
 
 

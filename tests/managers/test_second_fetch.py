@@ -102,10 +102,18 @@ class Broker:
 
     # --- what comes -----------------------------------------------------------------------------------------
 
-    def answer(self, channel: Channel = Channel.FETCH, *, error: ErrorCode = ErrorCode.NONE, replica: int = -1) -> None:
+    def answer(
+        self,
+        channel: Channel = Channel.FETCH,
+        *,
+        error: ErrorCode = ErrorCode.NONE,
+        replica: int = -1,
+        only: TopicPartition | None = None,
+    ) -> None:
         """With a record of each partition, or with this error for each.
 
         Args:
+            only: The one whose record there is room for.
             replica: From where they are to be fetched (KIP-392).
         """
         unsent = self.open_fetch(channel)
@@ -113,9 +121,10 @@ class Broker:
         context = self._sessions.context(unsent.request, NAMES_VERSION, self.scenario.now_ms)
         found = []
         for place, wanted in context.partitions.items():
-            end = self.ends[TopicPartition(place.name, place.partition)]
-            offset = wanted.fetch_offset
-            records = batch(offset, values={offset: self._value}) if offset < end and not error else None
+            tp = TopicPartition(place.name, place.partition)
+            end, offset = self.ends[tp], wanted.fetch_offset
+            has_record = offset < end and not error and only in (None, tp)
+            records = batch(offset, values={offset: self._value}) if has_record else None
             data = PartitionData(
                 partition_index=place.partition,
                 records=records,
@@ -245,6 +254,14 @@ def test_what_keeps_coming_and_leaves_no_lag_needs_none(make_scenario: Callable[
     for end in range(1, 5 * WAITS_IN_A_ROW):
         broker.ends = dict.fromkeys(FOUR, end)
         broker.answer_and_collect()
+    assert broker.channels == {Channel.FETCH}
+
+
+def test_an_answer_without_room_for_all_needs_none_as_partitions_take_turns(broker: Broker) -> None:
+    """Each is served once before any is served twice."""
+    for number in range(5 * WAITS_IN_A_ROW):
+        broker.answer(only=FOUR[number % 4])
+        broker.collect()
     assert broker.channels == {Channel.FETCH}
 
 
