@@ -85,7 +85,7 @@ class FetchConnections:
             return None
         second = self._connection(busy[0].id.node_id, Channel.SECOND_FETCH)
         self.second.pair(busy[0], second)
-        return second if not self.second.is_open and second.request.ready(now_ms) else None
+        return second if second.request.ready(now_ms) else None
 
     def remove(self, tp: TopicPartition) -> None:
         """It is not fetched for now."""

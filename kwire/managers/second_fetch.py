@@ -37,7 +37,6 @@ class SecondFetch:
 
     Attributes:
         partitions: Those that are fetched over the second connection.
-        is_open: Whether the second connection was of use, and nothing speaks against it since.
     """
 
     def __init__(self, subscription: Subscription, *, read_committed: bool) -> None:
@@ -47,7 +46,7 @@ class SecondFetch:
         self._second: FetchConnection | None = None
         self.partitions: set[TopicPartition] = set()
         self._waits = 0
-        self.is_open = False
+        self._is_open = False
         self._is_behind = False
         self._not_before_ms = -NEVER_MS
 
@@ -62,7 +61,7 @@ class SecondFetch:
     def pair(self, usual: FetchConnection, second: FetchConnection) -> None:
         """It is these two, of the broker that the application waits for."""
         if self._usual is not usual or self._second is not second:
-            self._usual, self._second, self.is_open = usual, second, False
+            self._usual, self._second, self._is_open = usual, second, False
 
     def answered(
         self, connection: FetchConnection, partitions: Collection[TopicPartition], *, held_bytes: int, limit_bytes: int
@@ -75,17 +74,17 @@ class SecondFetch:
             limit_bytes: How much may be buffered.
         """
         if connection is self._second:
-            self.is_open = True
+            self._is_open = True
             self._is_behind = held_bytes > limit_bytes // 2
         elif not self.partitions:
             may_share = not held_bytes and self._leaves_lags(connection, partitions)
             self._waits = self._waits + 1 if may_share else 0
-            self.is_open &= may_share  # it may be closed for being idle
+            self._is_open &= may_share  # it may be closed for being idle
 
     def failed(self, connection: FetchConnection, now_ms: float) -> None:
         """There is no answer."""
         if connection is self._second:
-            self.is_open = False
+            self._is_open = False
             self._not_before_ms = now_ms + RETRY_AFTER_MS
 
     def misplaced(self, now_ms: float) -> Set[TopicPartition]:
@@ -94,7 +93,7 @@ class SecondFetch:
             return NOTHING
         if self.partitions:
             return self._leave(self._usual, self._second)
-        if self.is_open and self.is_needed(now_ms):
+        if self._is_open and self.is_needed(now_ms):
             return self._join(self._usual, self._second)
         return NOTHING
 
@@ -111,7 +110,7 @@ class SecondFetch:
         """In front of a fetch that asks for them, so that none is without one. The second one's may still be in flight
         for a partition that was read to its end: whichever brings news first is taken."""
         leaving = set(self.partitions)
-        if self.is_open:
+        if self._is_open:
             if usual.request.in_flight:
                 return NOTHING
             if not self._is_behind or second.request.in_flight:
