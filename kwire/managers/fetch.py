@@ -430,7 +430,7 @@ class FetchManager:
         if self._sent_on:
             self._sent_on.discard(partition.topic_partition)
         partition.ends_at(data.high_watermark, data.last_stable_offset)
-        if data.records or partition.fetch_offset < partition.end_offset(read_committed=self._read_committed):
+        if data.records or partition.has_lag(read_committed=self._read_committed):
             partition.had_records()
         if data.preferred_read_replica >= 0:
             self._follow(partition, data.preferred_read_replica, now_ms)
@@ -439,8 +439,7 @@ class FetchManager:
             self._metrics.at_end(partition.topic_partition, partition.fetch_offset, log_span, now_ms)
         fetch = self._completed(partition, data, now_ms) if data.records else None
         if self._connections.have_many:
-            end_offset = partition.end_offset(read_committed=self._read_committed)
-            has_more = fetch is not None or end_offset > partition.fetch_offset
+            has_more = fetch is not None or partition.has_lag(read_committed=self._read_committed)
             self._connections.answered(partition.topic_partition, has_more=has_more, now_ms=now_ms)
         return fetch
 

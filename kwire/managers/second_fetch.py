@@ -1,8 +1,9 @@
 """When a broker is fetched from over two connections at a time. Pure; used by `fetch_connections`.
 
-Over one connection broker and consumer take turns: the broker sends an answer, then the consumer reads it and asks for
-the next. Where the application waits for records meanwhile, this is what bounds it. So half of the partitions that have
-a lag move to a second connection: the broker sends the records of one half while those of the other are read.
+Over one connection the broker and the consumer take turns. The broker sends an answer; then the consumer reads it and
+sends the next fetch. If the application waits for records meanwhile, these turns limit its speed. So half of the
+partitions with a lag move to a second connection: the broker sends records of one half while the consumer reads the
+other.
 
 Nothing depends on that connection. A fetch of nothing opens it, and partitions move once it is answered. They go back
 when it fails, when their lag is read, and when the application has fallen behind.
@@ -119,8 +120,8 @@ class SecondFetch:
         return leaving
 
     def _leaves_lags(self, connection: FetchConnection, partitions: Collection[TopicPartition]) -> bool:
-        """Whether several of these have more. So has nobody else: where an answer has no room for all, they take turns,
-        which partitions of two connections do not."""
+        """Whether several of these have more, and no other partition has. Where an answer has no room for all,
+        partitions take turns; over two connections they could not."""
         if not any(map(self._has_lag, partitions)):  # as a rule
             return False
         lagging = self._with_lag(connection)
@@ -131,6 +132,4 @@ class SecondFetch:
 
     def _has_lag(self, tp: TopicPartition) -> bool:
         partition = self._subscription.partitions.get(tp)
-        if partition is None:
-            return False
-        return partition.fetch_offset < partition.end_offset(read_committed=self._read_committed)
+        return partition is not None and partition.has_lag(read_committed=self._read_committed)

@@ -168,6 +168,10 @@ class AssignedPartition:
         """The offset behind the last readable record, or -1 while no fetch has told it."""
         return self.last_stable_offset if read_committed else self.high_watermark
 
+    def has_lag(self, *, read_committed: bool) -> bool:
+        """Whether there are records that are not fetched yet, as of the last fetch."""
+        return self.fetch_offset < self.end_offset(read_committed=read_committed)
+
     def __repr__(self) -> str:
         consumed = self.consumed.offset if self.consumed else None
         found = "; ".join(self.reasons)

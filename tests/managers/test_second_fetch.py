@@ -363,7 +363,7 @@ def test_a_broker_that_is_gone_is_fetched_from_as_before_when_it_is_back(split: 
 
 
 def test_what_is_read_to_its_end_goes_back_though_its_fetch_still_waits(scenario: Scenario) -> None:
-    """Else one that waits on each connection would be asked about twice a second each."""
+    """Otherwise an idle consumer would send twice as many fetches, over two connections."""
     broker = Broker(scenario, end=WAITS_IN_A_ROW + 3)
     broker.split()
     broker.answer_and_collect()

@@ -34,8 +34,8 @@ def network_threads() -> set[threading.Thread]:
 def open_sockets(kafka: SharedKafka) -> set[int]:
     """This process's, by inode, but for the other ends of its connections, which are here too if that Kafka is.
 
-    Each is told by its own port. A list of the system's connections, made before or after, would not do: a
-    connection that nobody has accepted yet has no inode there, so it would be taken for one of the consumer's.
+    A socket of the broker has the broker's port. The system's list of connections cannot tell them apart: a connection
+    that the broker has not accepted yet has no inode there.
     """
     ports = {int(address.rpartition(":")[2]) for address in kafka.bootstrap_servers.split(",")}
     found = set()
