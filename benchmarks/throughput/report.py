@@ -33,7 +33,8 @@ class Target:
 
 
 MAIN = ("plain", "lz4", "zstd")
-ALL = (*MAIN, "random", "mixed", "small-batches", "snappy", "gzip", "tiny", "huge")
+SHAPES = ("many-partitions", "json", "headers", "documents")
+ALL = (*MAIN, "random", "mixed", "small-batches", "snappy", "gzip", *SHAPES, "tiny", "huge")
 TARGETS = (
     Target(own=COLUMNS, peer=JAVA, times=1.0, cases=MAIN),
     Target(own=COLUMNS, peer=CONSUME, times=1.5, cases=("plain", "zstd")),

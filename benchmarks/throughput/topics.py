@@ -13,6 +13,7 @@ import random
 import sys
 import time
 from dataclasses import dataclass, replace
+from itertools import cycle, islice
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException, Producer
@@ -22,7 +23,6 @@ from confluent_kafka.cimpl import NewTopic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PARTITIONS = 4
 TIMEOUT_S = 120.0
 FIRST_TIMESTAMP_MS = 1_767_225_600_000
 RECORDS_PER_MS = 100
@@ -33,6 +33,15 @@ PRODUCER_SETTINGS: dict[str, str | int | float | bool] = {
     "queue.buffering.max.messages": 500_000,
     "queue.buffering.max.kbytes": 262_144,
 }
+HEADERS: tuple[tuple[str, str | bytes | None], ...] = (
+    ("source", b"shop-7"),
+    ("traceparent", b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"),
+    ("content-type", b"application/json"),
+    ("schema-id", b"1207"),
+    ("tenant", b"north"),
+    ("attempt", b"0"),
+)
+ORDERS = 10_000  # that differ; then they come again
 WORDS = (
     "order",
     "customer",
@@ -62,7 +71,11 @@ class Case:
     most_bytes: int
     compression: str = "none"
     dressed: bool = False
-    """With a key, and one header."""
+    """With a key, and with headers."""
+    headers: int = 1
+    is_json: bool = False
+    """Values are orders in JSON, and not pieces of a text."""
+    partitions: int = 4
     batch_bytes: int = 131_072
     """How full the producer makes its batches."""
     batch_records: int = 10_000
@@ -70,9 +83,22 @@ class Case:
 
     def scaled(self, scale: float) -> int:
         """How many records to write; the same number to each partition."""
-        return max(1, round(self.records * scale / PARTITIONS)) * PARTITIONS
+        return max(1, round(self.records * scale / self.partitions)) * self.partitions
 
 
+ORDER = Case(
+    name="json",
+    title="JSON of 240 B, key, lz4 in 16 KiB, 12 partitions",
+    records=1_500_000,
+    least_bytes=170,
+    most_bytes=300,
+    compression="lz4",
+    dressed=True,
+    headers=0,
+    is_json=True,
+    batch_bytes=16_384,
+    partitions=12,
+)
 DRESSED = "50 to 2,000 B, key, header"
 MIXED = Case(
     name="mixed",
@@ -103,6 +129,29 @@ CASES = {
         replace(MIXED, name="small-batches", title=f"{MIXED.title} in 16 KiB", batch_bytes=16_384),
         replace(MIXED, name="snappy", title=f"{DRESSED}, snappy", records=600_000, compression="snappy"),
         replace(MIXED, name="gzip", title=f"{DRESSED}, gzip", records=300_000, compression="gzip"),
+        replace(MIXED, name="many-partitions", title=f"{MIXED.title}, 50 partitions", partitions=50),
+        ORDER,
+        replace(
+            ORDER,
+            name="headers",
+            title="JSON of 240 B, key, six headers, zstd, 12 partitions",
+            records=900_000,
+            compression="zstd",
+            headers=6,
+            batch_bytes=131_072,
+        ),
+        Case(
+            name="documents",
+            title="5 to 35 KB, key, two headers, snappy in 512 KiB, 6 partitions",
+            records=120_000,
+            least_bytes=5_000,
+            most_bytes=35_000,
+            compression="snappy",
+            dressed=True,
+            headers=2,
+            batch_bytes=524_288,
+            partitions=6,
+        ),
         Case(
             name="one-by-one",
             title="200 B, a batch each",  # as producers make them that wait for nothing
@@ -138,8 +187,36 @@ def pool() -> bytes:
     return "".join(parts)[:POOL_BYTES].encode()
 
 
+@functools.cache
+def orders() -> list[bytes]:
+    """What shops send; the same each time."""
+    chance = random.Random("orders")
+    return [json.dumps(order(chance, number)).encode() for number in range(ORDERS)]
+
+
+def order(chance: random.Random, number: int) -> dict[str, object]:
+    return {
+        "order_id": f"{chance.getrandbits(64):016x}",
+        "customer": chance.randrange(1_000_000),
+        "placed_ms": FIRST_TIMESTAMP_MS + number,
+        "status": chance.choice(("open", "paid", "shipped")),
+        "city": chance.choice(("Berlin", "Zürich", "Oslo", "Lisboa")),
+        "items": [
+            {
+                "sku": f"SKU-{chance.randrange(100_000):05d}",
+                "quantity": chance.randrange(1, 9),
+                "cents": chance.randrange(50_000),
+            }
+            for _ in range(chance.randrange(1, 4))
+        ],
+    }
+
+
 def values(case: Case, records: int) -> Iterator[bytes]:
-    """Pieces of the pool, each from another place."""
+    """Orders, or pieces of the pool, each from another place."""
+    if case.is_json:
+        yield from islice(cycle(orders()), records)
+        return
     text = pool()
     chance = random.Random(case.name)
     last = len(text) - case.most_bytes
@@ -158,7 +235,7 @@ def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Conte
         KafkaException: The broker does not take it.
     """
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})  # bound, or it is gone before the answer comes
-    admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(TIMEOUT_S)
+    admin.create_topics([NewTopic(topic, case.partitions, 1)])[topic].result(TIMEOUT_S)
     producer = Producer(
         {
             **PRODUCER_SETTINGS,
@@ -172,19 +249,20 @@ def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Conte
     for number, value in enumerate(values(case, records)):
         key = b"customer-%07d" % (number * 31 % 100_000) if case.dressed else None
         size_bytes += len(value) + len(key or b"")
-        send(producer, topic, number, key, value)
+        send(producer, topic, number, case, key, value)
     if left := producer.flush(TIMEOUT_S):
         raise KafkaException(f"{left} records of {topic} were not acknowledged")
-    return Content(records=records, size_bytes=size_bytes, offsets=sum_of_offsets(records))
+    return Content(records=records, size_bytes=size_bytes, offsets=sum_of_offsets(records, case.partitions))
 
 
-def send(producer: Producer, topic: str, number: int, key: bytes | None, value: bytes) -> None:
-    headers: list[tuple[str, str | bytes | None]] | None = None if key is None else [("source", b"shop-7")]
+def send(producer: Producer, topic: str, number: int, case: Case, key: bytes | None, value: bytes) -> None:
+    headers = None if key is None else list(HEADERS[: case.headers])
+    partition = number % case.partitions
     timestamp_ms = FIRST_TIMESTAMP_MS + number // RECORDS_PER_MS
     deadline_s = time.monotonic() + TIMEOUT_S
     while True:
         try:
-            producer.produce(topic, value, key, partition=number % PARTITIONS, timestamp=timestamp_ms, headers=headers)
+            producer.produce(topic, value, key, partition=partition, timestamp=timestamp_ms, headers=headers)
             break
         except BufferError:  # the queue is full: others would call it back-pressure
             if time.monotonic() > deadline_s:
@@ -194,10 +272,10 @@ def send(producer: Producer, topic: str, number: int, key: bytes | None, value: 
         producer.poll(0)
 
 
-def sum_of_offsets(records: int) -> int:
+def sum_of_offsets(records: int, partitions: int) -> int:
     """Each partition begins at 0 and has the same number of records."""
-    each = records // PARTITIONS
-    return PARTITIONS * (each * (each - 1) // 2)
+    each = records // partitions
+    return partitions * (each * (each - 1) // 2)
 
 
 def main() -> None:

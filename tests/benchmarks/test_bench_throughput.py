@@ -22,7 +22,7 @@ from benchmarks.throughput import reader
 from benchmarks.throughput.measure import Result, measure_case
 from benchmarks.throughput.reader import Reading, StalledError, touch
 from benchmarks.throughput.report import misses, paired, panels, print_table
-from benchmarks.throughput.topics import CASES, Content, sum_of_offsets, values
+from benchmarks.throughput.topics import CASES, HEADERS, Content, sum_of_offsets, values
 from benchmarks.throughput.turn import (
     COLUMNS,
     CONTENDERS,
@@ -69,14 +69,20 @@ def test_topics_are_what_their_titles_say_and_the_same_each_time() -> None:
         assert len(set(values(case, 60))) > 55
 
 
+def test_headers_are_as_many_as_a_topic_says() -> None:
+    assert all(case.headers == len(HEADERS[: case.headers]) for case in CASES.values())
+
+
 def test_a_scaled_topic_has_as_many_records_in_each_partition() -> None:
     assert CASES["plain"].scaled(1.0) == 5_000_000
     assert CASES["plain"].scaled(0.0000011) == 4
     assert CASES["huge"].scaled(0.0013) % 4 == 0
+    assert CASES["many-partitions"].scaled(0.00011) == 100
 
 
 def test_offsets_add_up_partition_by_partition() -> None:
-    assert sum_of_offsets(12) == 4 * (0 + 1 + 2)
+    assert sum_of_offsets(12, 4) == 4 * (0 + 1 + 2)
+    assert sum_of_offsets(12, 6) == 6 * (0 + 1)
 
 
 # --- the readers -----------------------------------------------------------------------------------------------------
