@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from kwire.metrics.consumed import NO_LOG, AnswerCounts, LogSpan
 from kwire.model import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container
+    from collections.abc import Collection, Container, Iterator
 
     from kwire.model import TopicPartition
     from kwire.protocol.record_batch import Buffer
@@ -161,19 +162,19 @@ class FetchBuffer:
         if not self._fetches:  # as a rule before a poll waits, and it asks each time
             return None
         with self._lock:
-            fetch = self._first(withheld)
+            fetch = next(self._not_withheld(withheld), None)
             if fetch is not None:
                 self._taken[fetch] = None
                 self._fetches.remove(fetch)
             return fetch
 
-    def first(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
-        """The fetch that `take` answers next, unless something changes before."""
+    def first(self, most: int, withheld: Container[TopicPartition] = ()) -> list[CompletedFetch]:
+        """The fetches that `take` answers next, unless something changes before: so many at most."""
         with self._lock:
-            return self._first(withheld)
+            return list(islice(self._not_withheld(withheld), most))
 
-    def _first(self, withheld: Container[TopicPartition]) -> CompletedFetch | None:
-        return next((fetch for fetch in self._fetches if fetch.topic_partition not in withheld), None)
+    def _not_withheld(self, withheld: Container[TopicPartition]) -> Iterator[CompletedFetch]:
+        return (fetch for fetch in self._fetches if fetch.topic_partition not in withheld)
 
     def retake(self) -> list[CompletedFetch]:
         """All that is taken; after an exception the taker may not know of the last one."""

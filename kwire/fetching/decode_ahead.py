@@ -14,7 +14,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from kwire.fetching.buffer import CompletedFetch
     from kwire.fetching.open_fetch import OpenFetch
@@ -33,8 +33,9 @@ class DecodeAhead:
         self._fetch: CompletedFetch | None = None
         self._result: Future[OpenFetch] = Future()
 
-    def begin(self, fetch: CompletedFetch | None) -> None:
-        """Decode this one, if that has not begun."""
+    def begin(self, fetches: Sequence[CompletedFetch]) -> None:
+        """Decode the first of these, if there is one, and that has not begun."""
+        fetch = fetches[0] if fetches else None
         if fetch is None or fetch is self._fetch:
             return
         result: Future[OpenFetch] = Future()

@@ -42,9 +42,9 @@ def test_a_fetch_is_decoded_once_in_a_thread_of_its_own_and_taken_once() -> None
 
     ahead, fetch, other = DecodeAhead(decoded), fetched(0), fetched(1)
     assert ahead.take(fetch) is None
-    ahead.begin(fetch)
-    ahead.begin(fetch)
-    ahead.begin(None)
+    ahead.begin([fetch, other])
+    ahead.begin([fetch, other])
+    ahead.begin([])
     assert ahead.take(other) is None
     taken = ahead.take(fetch)
     assert taken is not None
@@ -58,7 +58,7 @@ def test_what_decoding_raises_is_raised_once_where_the_fetch_is_taken() -> None:
         raise MemoryError(len(fetch.records))
 
     ahead, fetch = DecodeAhead(decoded), fetched(0)
-    ahead.begin(fetch)
+    ahead.begin([fetch])
     with pytest.raises(MemoryError):
         ahead.take(fetch)
     assert ahead.take(fetch) is None
@@ -70,7 +70,7 @@ def test_without_a_thread_nothing_is_decoded_ahead(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(threading.Thread, "start", start)
     ahead, fetch = DecodeAhead(opened), fetched(0)
-    ahead.begin(fetch)
+    ahead.begin([fetch])
     assert ahead.take(fetch) is None
 
 
@@ -99,13 +99,14 @@ def test_while_one_fetch_is_handed_out_the_next_one_is_decoded_if_there_is_no_lo
     assert threads - {threading.current_thread().name} == expected
 
 
-def test_the_first_fetch_is_the_one_that_is_taken_next() -> None:
-    buffer, fetches = FetchBuffer(), [fetched(0), fetched(1)]
-    assert buffer.first() is None
+def test_the_first_fetches_are_those_that_are_taken_next() -> None:
+    buffer, fetches = FetchBuffer(), [fetched(0), fetched(1), fetched(2)]
+    assert buffer.first(2) == []
     buffer.put(fetches)
-    assert buffer.first({A}) is None
-    assert buffer.first() is buffer.take() is fetches[0]
-    assert buffer.first() is fetches[1]
+    assert buffer.first(2, {A}) == []
+    assert buffer.first(2) == fetches[:2]
+    assert buffer.take() is fetches[0]
+    assert buffer.first(2) == fetches[1:]
 
 
 def test_bytes_for_another_thread_are_a_copy_only_where_there_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:

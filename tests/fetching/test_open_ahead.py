@@ -96,8 +96,8 @@ def collected(fetches: Sequence[CompletedFetch], most: int) -> list[list[bytes |
 def test_a_fetch_is_opened_once_and_taken_once(begun: list[int]) -> None:
     ahead, fetch, other = OpenAhead(opened), fetched(0, 1), fetched(2)
     assert ahead.take(fetch) is None
-    ahead.begin(fetch)
-    ahead.begin(fetch)
+    ahead.begin([fetch])
+    ahead.begin([fetch])
     assert begun == [2]
     assert ahead.take(other) is None
     taken = ahead.take(fetch)
@@ -109,19 +109,63 @@ def test_a_fetch_is_opened_once_and_taken_once(begun: list[int]) -> None:
 def test_one_that_is_not_next_any_more_is_let_go_of(begun: list[int]) -> None:
     """Its bytes are a whole answer's, and nobody may ask for it again: a rebalance has dropped it."""
     ahead, fetch = OpenAhead(opened), fetched(0, 1)
-    ahead.begin(fetch)
-    ahead.begin(None)
+    ahead.begin([fetch])
+    ahead.begin([])
     assert ahead.take(fetch) is None
-    ahead.begin(fetch)
-    ahead.begin(fetched(2))
+    ahead.begin([fetch])
+    ahead.begin([fetched(2)])
     assert ahead.take(fetch) is None
     assert begun == [2, 2, 1]
+
+
+def test_two_fetches_of_a_portion_each_are_begun_and_a_third_when_one_is_taken(begun: list[int]) -> None:
+    ahead, fetches = OpenAhead(opened), [fetched(0), fetched(1, 2), fetched(3, 4, 5)]
+    ahead.begin(fetches[:2])
+    assert begun == [1, 2]
+    first = ahead.take(fetches[0])
+    ahead.begin(fetches[1:])
+    assert begun == [1, 2, 3]
+    second, third = ahead.take(fetches[1]), ahead.take(fetches[2])
+    assert [each.next_rows(100)[0].values() for each in (first, second, third) if each is not None] == [
+        values(0),
+        values(1) + values(2),
+        values(3) + values(4) + values(5),
+    ]
+
+
+def test_behind_a_fetch_of_several_portions_none_is_begun(begun: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its second portion is the other one that is ahead, once its first is decoded."""
+    monkeypatch.setattr(open_fetch, "LAST_BYTES", 1_500 * EACH)
+    ahead, long, short = OpenAhead(opened), fetched(0, 1), fetched(2)
+    ahead.begin([long, short])
+    assert begun == [2]
+    ahead.begin([short, long])
+    assert begun == [2, 1]
+    assert ahead.take(long) is not None
+
+
+def test_behind_a_fetch_that_no_thread_inflates_none_is_begun(begun: list[int]) -> None:
+    ahead, other = OpenAhead(opened), fetched(1)
+    ahead.begin([fetched(0, codec=Codec.GZIP), other])
+    assert ahead.take(other) is None
+    assert begun == []
+
+
+def test_of_many_small_fetches_two_are_inflated_while_one_is_handed_out(begun: list[int]) -> None:
+    """As of a topic with many partitions. The first of all was begun by nobody."""
+    fetches = [fetched(number) for number in range(5)]
+    collector = collector_of(fetches)
+    begun_after = []
+    for number in range(5):
+        assert poll(collector, EACH) == values(number)
+        begun_after.append(len(begun))
+    assert begun_after == [2, 3, 4, 4, 4]
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
 def test_what_no_thread_inflates_is_not_opened_ahead(codec: int, begun: list[int]) -> None:
     ahead, fetch = OpenAhead(opened), fetched(0, 1, codec=codec)
-    ahead.begin(fetch)
+    ahead.begin([fetch])
     assert ahead.take(fetch) is None
     assert begun == []
 
@@ -132,7 +176,7 @@ def test_what_takes_less_time_than_a_thread_is_not_opened_ahead(
     fetch = fetched(0, 1)
     monkeypatch.setattr(record_payloads, "LEAST_AHEAD_BYTES", len(fetch.records) + 1)
     ahead = OpenAhead(opened)
-    ahead.begin(fetch)
+    ahead.begin([fetch])
     assert ahead.take(fetch) is None
     assert opened(fetch).next_rows(100)[0].values() == values(0) + values(1)
     assert begun == []
