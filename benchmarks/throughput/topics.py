@@ -88,7 +88,7 @@ class Case:
 
 ORDER = Case(
     name="json",
-    title="JSON of 240 B, key, lz4 in 16 KiB, 12 partitions",
+    title="JSON of 230 B, key, lz4 in 16 KiB, 12 partitions",
     records=1_500_000,
     least_bytes=170,
     most_bytes=300,
@@ -134,7 +134,7 @@ CASES = {
         replace(
             ORDER,
             name="headers",
-            title="JSON of 240 B, key, six headers, zstd, 12 partitions",
+            title="JSON of 230 B, key, six headers, zstd, 12 partitions",
             records=900_000,
             compression="zstd",
             headers=6,
