@@ -23,6 +23,7 @@ from confluent_kafka.cimpl import NewTopic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+PARTITIONS = 4  # of a topic, if it does not say otherwise
 TIMEOUT_S = 120.0
 FIRST_TIMESTAMP_MS = 1_767_225_600_000
 RECORDS_PER_MS = 100
@@ -75,7 +76,7 @@ class Case:
     headers: int = 1
     is_json: bool = False
     """Values are orders in JSON, and not pieces of a text."""
-    partitions: int = 4
+    partitions: int = PARTITIONS
     batch_bytes: int = 131_072
     """How full the producer makes its batches."""
     batch_records: int = 10_000
