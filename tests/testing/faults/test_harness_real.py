@@ -14,7 +14,7 @@ import pytest
 from kwire.model import TopicPartition
 from kwire.testing.faults.harness import run
 from kwire.testing.faults.order import Progress, RunOrder
-from kwire.testing.faults.report import summarize
+from kwire.testing.faults.report import FaultRun, summarize
 from kwire.testing.faults.schedule_text import parse
 from kwire.testing.invariants.ledger import Closed, FaultBegan, Frozen, Killed, Raised, Sent
 
@@ -59,12 +59,27 @@ SECURED_STORY = "\n".join(
 )
 
 
+TOLD_FOR_MS = 15_000.0
+
+
+def assert_unbroken(judged: FaultRun) -> None:
+    """No invariant is broken. Else what was told before it is in the message: the next run may be a sound one."""
+    broken, ledger = judged.violations, judged.ledger
+    told = [
+        line
+        for event, line in zip(ledger.events, ledger.lines(), strict=True)
+        for violation in broken
+        if 0 <= violation.at_ms - event.at_ms < TOLD_FOR_MS and str(getattr(event, "partition", "")) in violation.what
+    ]
+    assert not broken, "\n".join([*map(str, broken), *dict.fromkeys(told)])
+
+
 def test_kwire_goes_through_faults_of_every_family() -> None:
     schedule, watched = parse(STORY), list[Progress]()
     outcome = run(RunOrder(schedule=schedule, name="kwire"), watched.append)
     shutil.rmtree(outcome.logs)
     summary, ledger = summarize(outcome.run), outcome.run.ledger
-    assert [str(violation) for violation in outcome.run.violations] == []
+    assert_unbroken(outcome.run)
     assert summary.stuck == ()
     assert summary.records.lost == summary.records.unread == summary.records.unexplained == 0
     assert summary.records.sent > 5_000
@@ -87,7 +102,7 @@ def test_over_tls_and_scram_nothing_is_lost_either() -> None:
     outcome = run(RunOrder(schedule=schedule, name="kwire", secured=True))
     shutil.rmtree(outcome.logs)
     summary, ledger = summarize(outcome.run), outcome.run.ledger
-    assert [str(violation) for violation in outcome.run.violations] == []
+    assert_unbroken(outcome.run)
     assert summary.stuck == ()
     assert summary.records.lost == summary.records.unread == summary.records.unexplained == 0
     assert summary.records.sent > 5_000
