@@ -49,7 +49,6 @@ class OpenAhead:
 
     def take(self, fetch: CompletedFetch) -> OpenFetch | None:
         """The fetch, if it was opened, and was not taken before."""
-        self._fetches = ()
         return self._next.pop(fetch, None)
 
     def _begun(self, fetch: CompletedFetch) -> OpenFetch | None:

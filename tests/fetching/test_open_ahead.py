@@ -133,6 +133,14 @@ def test_two_fetches_of_a_portion_each_are_begun_and_a_third_when_one_is_taken(b
     ]
 
 
+def test_one_that_is_not_next_any_more_is_let_go_of_also_when_the_one_before_was_taken() -> None:
+    ahead, first, dropped = OpenAhead(opened), fetched(0), fetched(1)
+    ahead.begin([first, dropped])
+    assert ahead.take(first) is not None
+    ahead.begin(())
+    assert ahead.take(dropped) is None
+
+
 def test_behind_a_fetch_of_several_portions_none_is_begun(begun: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     """Its second portion is the other one that is ahead, once its first is decoded."""
     monkeypatch.setattr(open_fetch, "LAST_BYTES", 1_500 * EACH)
