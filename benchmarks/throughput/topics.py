@@ -42,7 +42,7 @@ HEADERS: tuple[tuple[str, str | bytes | None], ...] = (
     ("tenant", b"north"),
     ("attempt", b"0"),
 )
-ORDERS = 10_000  # that differ; then they come again
+DIFFERENT_ORDERS = 10_000  # then they come again
 WORDS = (
     "order",
     "customer",
@@ -71,9 +71,9 @@ class Case:
     least_bytes: int
     most_bytes: int
     compression: str = "none"
-    dressed: bool = False
-    """With a key, and with headers."""
-    headers: int = 1
+    has_keys: bool = False
+    headers: int = 0
+    """So many of `HEADERS` each record has."""
     is_json: bool = False
     """Values are orders in JSON, and not pieces of a text."""
     partitions: int = PARTITIONS
@@ -87,28 +87,28 @@ class Case:
         return max(1, round(self.records * scale / self.partitions)) * self.partitions
 
 
-ORDER = Case(
+JSON = Case(
     name="json",
     title="JSON of 230 B, key, lz4 in 16 KiB, 12 partitions",
     records=1_500_000,
     least_bytes=170,
     most_bytes=300,
     compression="lz4",
-    dressed=True,
-    headers=0,
+    has_keys=True,
     is_json=True,
     batch_bytes=16_384,
     partitions=12,
 )
-DRESSED = "50 to 2,000 B, key, header"
+MIXED_SHAPE = "50 to 2,000 B, key, header"
 MIXED = Case(
     name="mixed",
-    title=f"{DRESSED}, lz4",
+    title=f"{MIXED_SHAPE}, lz4",
     records=1_000_000,
     least_bytes=50,
     most_bytes=2_000,
     compression="lz4",
-    dressed=True,
+    has_keys=True,
+    headers=1,
 )
 CASES = {
     case.name: case
@@ -122,18 +122,19 @@ CASES = {
             least_bytes=100,
             most_bytes=100,
             compression="zstd",
-            dressed=True,
+            has_keys=True,
+            headers=1,
         ),
         Case(name="random", title="50 to 2,000 B", records=1_000_000, least_bytes=50, most_bytes=2_000),
         MIXED,
         # As Java's producers make them by default.
         replace(MIXED, name="small-batches", title=f"{MIXED.title} in 16 KiB", batch_bytes=16_384),
-        replace(MIXED, name="snappy", title=f"{DRESSED}, snappy", records=600_000, compression="snappy"),
-        replace(MIXED, name="gzip", title=f"{DRESSED}, gzip", records=300_000, compression="gzip"),
+        replace(MIXED, name="snappy", title=f"{MIXED_SHAPE}, snappy", records=600_000, compression="snappy"),
+        replace(MIXED, name="gzip", title=f"{MIXED_SHAPE}, gzip", records=300_000, compression="gzip"),
         replace(MIXED, name="many-partitions", title=f"{MIXED.title}, 50 partitions", partitions=50),
-        ORDER,
+        JSON,
         replace(
-            ORDER,
+            JSON,
             name="headers",
             title="JSON of 230 B, key, six headers, zstd, 12 partitions",
             records=900_000,
@@ -148,7 +149,7 @@ CASES = {
             least_bytes=5_000,
             most_bytes=35_000,
             compression="snappy",
-            dressed=True,
+            has_keys=True,
             headers=2,
             batch_bytes=524_288,
             partitions=6,
@@ -192,7 +193,7 @@ def pool() -> bytes:
 def orders() -> list[bytes]:
     """What shops send; the same each time."""
     chance = random.Random("orders")
-    return [json.dumps(order(chance, number)).encode() for number in range(ORDERS)]
+    return [json.dumps(order(chance, number)).encode() for number in range(DIFFERENT_ORDERS)]
 
 
 def order(chance: random.Random, number: int) -> dict[str, object]:
@@ -248,7 +249,7 @@ def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Conte
     )
     size_bytes = 0
     for number, value in enumerate(values(case, records)):
-        key = b"customer-%07d" % (number * 31 % 100_000) if case.dressed else None
+        key = b"customer-%07d" % (number * 31 % 100_000) if case.has_keys else None
         size_bytes += len(value) + len(key or b"")
         send(producer, topic, number, case, key, value)
     if left := producer.flush(TIMEOUT_S):
@@ -257,7 +258,7 @@ def write(bootstrap_servers: str, topic: str, case: Case, records: int) -> Conte
 
 
 def send(producer: Producer, topic: str, number: int, case: Case, key: bytes | None, value: bytes) -> None:
-    headers = None if key is None else list(HEADERS[: case.headers])
+    headers = list(HEADERS[: case.headers])
     partition = number % case.partitions
     timestamp_ms = FIRST_TIMESTAMP_MS + number // RECORDS_PER_MS
     deadline_s = time.monotonic() + TIMEOUT_S
