@@ -177,15 +177,19 @@ class NetworkClient:
         self._expire(now_ms)
         waiting, self._waiting = self._waiting, []
         wake_at_ms = NEVER_MS
+        held: set[Connection] = set()
         for item in waiting:
             connection, ready_at_ms = self._connection_for(item.request.destination, now_ms)
-            if connection is not None and connection.may_send(now_ms):
+            if connection is not None and (connection in held or not connection.has_room_for(item.request)):
+                held.add(connection)  # nothing overtakes what waits here
+                ready_at_ms = NEVER_MS  # the next answer wakes us
+            elif connection is not None and connection.may_send(now_ms):
                 connection.send(item.request, item.expires_at_ms, now_ms)
                 self._metrics.turns.request_waited(now_ms - item.since_ms, now_ms)
                 self._give_up_at_ms = min(self._give_up_at_ms, item.expires_at_ms, self._idle_at_ms(now_ms))
-            else:
-                self._waiting.append(item)
-                wake_at_ms = min(wake_at_ms, item.expires_at_ms, ready_at_ms)
+                continue
+            self._waiting.append(item)
+            wake_at_ms = min(wake_at_ms, item.expires_at_ms, ready_at_ms)
         return wake_at_ms
 
     def complete(self, now_ms: float) -> int:
@@ -204,7 +208,7 @@ class NetworkClient:
 
     def close(self) -> None:
         for connection in self._connections.values():
-            connection.close(DisconnectError("the consumer was closed"))
+            connection.close(DisconnectError("the consumer was closed"), is_farewell=True)
 
     def forget(self) -> None:
         """Drop the connections and the handlers that nobody will call. Called after `close`, when the tasks of all

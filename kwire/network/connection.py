@@ -169,6 +169,12 @@ class Connection:
     def may_send(self, now_ms: float) -> bool:
         return now_ms >= self.usable_at_ms
 
+    def has_room_for(self, unsent: AnyUnsentRequest) -> bool:
+        """Whether it may stand behind what waits for an answer."""
+        if not unsent.only_behind_its_kind:
+            return True
+        return all(isinstance(sent.unsent.request, type(unsent.request)) for sent in self._sent)
+
     def goes_on(self, now_ms: float) -> bool:
         """Whether the overdue answer is coming in fast enough; if so, its time is extended.
 
@@ -224,10 +230,23 @@ class Connection:
             if isinstance(self.error, AuthenticationError):
                 metrics.login_refused(now_ms, is_renewal=self._renewing)
 
-    def close(self, error: KafkaError | None = None) -> None:
-        """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled."""
+    def close(self, error: KafkaError | None = None, *, is_farewell: bool = False) -> None:
+        """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled.
+
+        Args:
+            is_farewell: the consumer ends. What it has said last, as that it leaves the group, is to be carried out.
+        """
+        if not is_farewell:
+            self._take_back_unread()
         self._end(error)
         self._scope.cancel()
+
+    def _take_back_unread(self) -> None:
+        """A broker reads a request when it has answered the one before, also from a connection that has ended
+        meanwhile. So one that stands behind a slow one is carried out long after we have given up: a commit would undo
+        those that were made since. Of a connection that was reset the broker reads no more."""
+        if self._stream is not None and self._framing.in_flight:
+            self._stream.reset_when_closed()
 
     # --- the task -------------------------------------------------------------------------------------------
 
@@ -247,6 +266,7 @@ class Connection:
                     await self._shake_hands(self._handshake, request_timeout_ms)
                     await self._read_and_write(self._handshake.stream)
                 finally:
+                    self._take_back_unread()
                     with trio.CancelScope(shield=True):
                         await self._handshake.stream.aclose()
             except* BREAKS as group:

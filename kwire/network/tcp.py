@@ -7,6 +7,7 @@ more steps of the scheduler among it, takes longer than the answer to a fetch of
 from __future__ import annotations
 
 import socket
+import struct
 import sys
 from contextlib import suppress
 
@@ -24,6 +25,9 @@ KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the cho
 _MUCH_BYTES = 16 * 1024 * 1024
 _PART_OF_BUFFER = 4
 _CAN_WAIT_FOR_MUCH = sys.platform == "linux"
+
+# On, and for 0 s: closing sends a reset (RST), and what is not sent yet is thrown away.
+_RESET_ON_CLOSE = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 
 
 class TcpStream:
@@ -75,6 +79,10 @@ class TcpStream:
         if byte_count != self._wakes_at_bytes:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, byte_count)
             self._wakes_at_bytes = byte_count
+
+    def reset_when_closed(self) -> None:
+        with suppress(OSError):  # broken already
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
 
     async def aclose(self) -> None:
         trio.lowlevel.notify_closing(self._socket)

@@ -153,6 +153,9 @@ class TlsStream:
             self._incoming.write_eof()
         return received
 
+    def reset_when_closed(self) -> None:
+        self._stream.reset_when_closed()
+
     async def aclose(self) -> None:
         """Without a farewell of TLS: Kafka's own clients and brokers do not wait for one, and frames have a length."""
         await self._stream.aclose()

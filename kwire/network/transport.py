@@ -25,6 +25,10 @@ class ByteStream(Protocol):
         """
         ...
 
+    def reset_when_closed(self) -> None:
+        """Have `aclose` break the connection off, not end it: the peer never reads what it has not read yet."""
+        ...
+
     async def aclose(self) -> None:
         """Close at once; never fails."""
         ...

@@ -48,6 +48,7 @@ class MemoryStream:
 
     def __init__(self, stream: MemoryPipe) -> None:
         self._stream = stream
+        self.is_reset_when_closed = False
 
     def send_now(self, data: bytes) -> int:
         return 0  # nothing goes out without a writer
@@ -65,6 +66,9 @@ class MemoryStream:
             raise ConnectionResetError("the peer is gone") from error
         buffer[: len(data)] = data
         return len(data)
+
+    def reset_when_closed(self) -> None:
+        self.is_reset_when_closed = True
 
     async def aclose(self) -> None:
         await trio.aclose_forcefully(self._stream)
@@ -165,6 +169,7 @@ class MemoryNetwork:
         self.hosts: dict[tuple[str, int], Callable[[MemoryStream], Awaitable[None]]] = {}
         self.black_holes: set[tuple[str, int]] = set()
         self.dialled: list[tuple[float, str]] = []
+        self.streams: list[MemoryStream] = []
 
     def dials_of(self, host: str) -> list[float]:
         return [at_s for at_s, dialled in self.dialled if dialled == host]
@@ -178,7 +183,8 @@ class MemoryNetwork:
             raise ConnectionRefusedError(f"nobody listens at {host}")
         mine, theirs = trio.testing.memory_stream_pair()
         trio.lowlevel.spawn_system_task(self._serve, self.hosts[host, port], MemoryStream(theirs))
-        return MemoryStream(mine)
+        self.streams.append(MemoryStream(mine))
+        return self.streams[-1]
 
     def avoid(self, stream: ByteStream) -> None:
         """A host has one address here."""
@@ -276,6 +282,8 @@ class Rig:
         node: Node | None = None,
         channel: Channel = Channel.CONTROL,
         timeout_ms: float | None = None,
+        *,
+        only_behind_its_kind: bool = False,
     ) -> Outcome:
         """Put a request on its way; Metadata if there is none."""
         outcome = Outcome(self._waker.wake)
@@ -286,6 +294,7 @@ class Rig:
             on_failure=outcome.on_failure,
             on_arrival=outcome.on_arrival,
             timeout_ms=timeout_ms,
+            only_behind_its_kind=only_behind_its_kind,
         )
         self.client.send([unsent], now_ms())
         self._waker.wake()

@@ -697,6 +697,7 @@ class TakesFive:
         self._taken = b""
         self.offers = 0
         self.receive_into = stream.receive_into  # type: ignore[attr-defined]  # a ByteStream
+        self.reset_when_closed = stream.reset_when_closed  # type: ignore[attr-defined]  # as above
         self.aclose = stream.aclose  # type: ignore[attr-defined]  # as above
 
     def send_now(self, data: bytes) -> int:
@@ -873,6 +874,7 @@ class LateReader:
         self._reads = 0
         self.send_now = stream.send_now  # type: ignore[attr-defined]  # a ByteStream
         self.send_all = stream.send_all  # type: ignore[attr-defined]  # as above
+        self.reset_when_closed = stream.reset_when_closed  # type: ignore[attr-defined]  # as above
         self.aclose = stream.aclose  # type: ignore[attr-defined]  # as above
 
     async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:

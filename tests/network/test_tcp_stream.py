@@ -187,3 +187,30 @@ def test_closing_twice_is_no_error(pair: tuple[TcpStream, socket.socket]) -> Non
         await stream.aclose()
 
     trio.run(scenario)
+
+
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_peer_can_answer_after_an_end_and_not_after_a_reset(
+    tcp_pair: tuple[TcpStream, socket.socket], is_reset: bool
+) -> None:
+    """A broker that can still answer goes on to what it has not read."""
+    stream, theirs = tcp_pair
+
+    async def scenario() -> None:
+        assert stream.send_now(b"request") == 7
+        if is_reset:
+            stream.reset_when_closed()
+        await stream.aclose()
+
+    trio.run(scenario)
+    if is_reset:
+        with pytest.raises(ConnectionResetError):
+            theirs.send(b"answer")
+    else:
+        assert theirs.send(b"answer") == 6
+
+
+def test_a_closed_stream_may_be_told_to_reset(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
+    stream, _theirs = tcp_pair
+    trio.run(stream.aclose)
+    stream.reset_when_closed()

@@ -114,10 +114,19 @@ class SimulatedLink:
         self.host = host
         self.to_broker = Pipe(network, client, host)
         self.to_client = Pipe(network, client, host)
+        self.is_client_gone = False
 
     def reset(self) -> None:
         self.to_broker.reset()
         self.to_client.reset()
+
+    def answer(self, data: bytes) -> None:
+        """Of the broker. The first that meets nobody goes out all the same, and a reset comes back: so the broker
+        reads, and carries out, the request that stood behind this one."""
+        if self.is_client_gone:
+            self.to_client.reset()
+        else:
+            self.to_client.put(data)
 
     def look_again(self) -> None:
         if self.to_broker.has_swallowed or self.to_client.has_swallowed:
@@ -133,6 +142,7 @@ class ClientStream:
         self._network = network
         self._link = link
         self._pause = pause
+        self._resets = False
 
     def send_now(self, data: bytes) -> int:
         if self._link.to_broker.is_broken:
@@ -159,10 +169,14 @@ class ClientStream:
         buffer[: len(data)] = data
         return len(data)
 
+    def reset_when_closed(self) -> None:
+        self._resets = True
+
     async def aclose(self) -> None:
+        if self._resets:
+            self._link.reset()
         self._link.to_broker.end()
-        self._link.to_client.reset()
-        self._network.forget(self._link)
+        self._link.is_client_gone = True
         await trio.lowlevel.checkpoint()
 
 
@@ -183,7 +197,7 @@ class BrokerStream(trio.abc.HalfCloseableStream):
         """No checkpoint, as trio would have it: who sends reads next, and waits there."""
         if self._link.to_client.is_broken:
             raise trio.BrokenResourceError
-        self._link.to_client.put(bytes(data))
+        self._link.answer(bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:
         await trio.lowlevel.checkpoint()
@@ -316,6 +330,7 @@ class Network:
         finally:
             link.to_client.end()
             link.to_broker.reset()
+            self.forget(link)
 
     def forget(self, link: SimulatedLink) -> None:
         if link in self._links:
@@ -323,7 +338,7 @@ class Network:
 
     @property
     def open_connections(self) -> int:
-        return len(self._links)
+        return sum(not link.is_client_gone for link in self._links)
 
 
 class ClientTransport:

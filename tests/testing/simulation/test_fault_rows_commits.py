@@ -11,6 +11,8 @@ import pytest
 from kwire.errors import BrokerError, CommitFailedError
 from kwire.model import OffsetAndMetadata
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -203,6 +205,26 @@ def test_row_44_commits_overlap(script: Script, protocol: str, is_done: bool) ->
     assert is_rising(seen)
     assert told == [2, 3, 4]
     assert script.cluster.committed(GROUP)[T0].offset == 5
+
+
+@pytest.mark.parametrize("slow", ["a commit", "a heartbeat"])
+@both_protocols
+@scripted()
+def test_row_44_a_commit_behind_a_request_that_is_given_up_does_not_undo_later_ones(
+    script: Script, protocol: str, slow: str
+) -> None:
+    """The broker looks at the next request of a connection when it has answered the one before, closed or not."""
+    consumer, heard = reading(script, group_protocol=protocol)
+    beat = HeartbeatRequest if protocol == "classic" else ConsumerGroupHeartbeatRequest
+    kind = OffsetCommitRequest if slow == "a commit" else beat
+    rule = script.cluster.control.on(kind, times=1).delay(9_000, handled=True)
+    consumer.commit_async({T0: OffsetAndMetadata(1)})
+    script.until(lambda: rule.fired)
+    script.recovers(8_000 + 1_000, partial(consumer.commit_sync, {T0: OffsetAndMetadata(2)}))
+    consumer.commit_sync({T0: OffsetAndMetadata(3)})
+    script.sleep(5_000)
+    assert script.cluster.committed(GROUP)[T0].offset == 3
+    assert heard.kinds() == ["assigned"]
 
 
 @both_protocols

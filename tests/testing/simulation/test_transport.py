@@ -206,6 +206,48 @@ async def test_an_end_comes_behind_what_was_sent() -> None:
 
 
 @in_a_world
+async def test_a_broker_reads_on_after_one_answer_that_meets_nobody() -> None:
+    """As Kafka does: the client has ended the connection, and its machine answers that answer with a reset."""
+    async with a_place() as place:
+        stream = await place.connect()
+        await stream.send_all(b"one")
+        await stream.send_all(b"two")
+        await stream.aclose()
+        assert place.network.open_connections == 0
+        broker = place.brokers[0]
+        assert await broker.receive_some() == b"one"
+        await broker.send_all(b"answer")
+        assert await broker.receive_some() == b"two"
+        with pytest.raises(trio.BrokenResourceError):
+            await broker.send_all(b"answer")
+
+
+@in_a_world
+async def test_what_was_held_back_arrives_though_the_client_has_gone() -> None:
+    async with a_place() as place:
+        stream = await place.connect()
+        clear_up = place.trouble(Weather(holds=True))
+        await stream.send_all(b"late")
+        await stream.aclose()
+        await trio.sleep(60.0)
+        clear_up()
+        assert await place.brokers[0].receive_some() == b"late"
+        assert await place.brokers[0].receive_some() == b""
+
+
+@in_a_world
+async def test_a_broker_reads_nothing_more_of_a_connection_that_was_reset() -> None:
+    async with a_place() as place:
+        stream = await place.connect()
+        await stream.send_all(b"one")
+        stream.reset_when_closed()
+        await stream.aclose()
+        for _ in range(2):
+            with pytest.raises(trio.BrokenResourceError):
+                await place.brokers[0].receive_some()
+
+
+@in_a_world
 async def test_damage_is_one_bit() -> None:
     async with a_place() as place:
         stream = await place.connect()
