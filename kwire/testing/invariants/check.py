@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from kwire.testing.invariants.callbacks import callbacks_come_in_pairs
 from kwire.testing.invariants.calm import a_calm_group_is_at_rest, closing_is_quick, commits_keep_up
 from kwire.testing.invariants.catching_up import lags_are_caught_up_with
-from kwire.testing.invariants.commits import commits_are_kept, commits_follow_delivery
+from kwire.testing.invariants.commits import commits_are_kept, commits_are_not_undone, commits_follow_delivery
 from kwire.testing.invariants.delivery import nothing_is_lost, values_are_what_was_sent
 from kwire.testing.invariants.endings import calls_end_well, everybody_ends
 from kwire.testing.invariants.handling import (
@@ -40,6 +40,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     one_owner_at_a_time,
     commits_follow_delivery,
     commits_are_kept,
+    commits_are_not_undone,
     nothing_committed_comes_again,
     lags_are_caught_up_with,
     partitions_change_hands_cleanly,

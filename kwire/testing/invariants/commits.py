@@ -18,6 +18,7 @@ from kwire.testing.invariants.ledger import (
     Processed,
     Removed,
     Sent,
+    Sought,
     Started,
     Truncated,
 )
@@ -133,6 +134,29 @@ def commits_are_kept(ledger: Ledger) -> Iterator[Violation]:
                 if event.offset > (kept := furthest.get(event.partition, 0)):
                     what = f"{event.member} was told that {event.partition}@{event.offset} is committed; {kept} is"
                     yield Violation(rule="commit-not-kept", at_ms=event.at_ms, what=what)
+            case _:
+                pass
+
+
+def commits_are_not_undone(ledger: Ledger) -> Iterator[Violation]:
+    """What a member was told is committed, no commit goes back behind, but for what no poll returns: a broker may carry
+    out one long after its member has made it again, and more. Not where logs were cut, as above, or members sought."""
+    told: dict[TopicPartition, int] = {}
+    hidden: dict[TopicPartition, set[int]] = {}
+    goes_back: set[TopicPartition] = set()
+    for event in ledger.events:
+        match event:
+            case Committed() if not event.cursor:  # else there are several, each with a position of its own
+                told[event.partition] = max(told.get(event.partition, 0), event.offset)
+            case Hidden():
+                hidden.setdefault(event.partition, set()).update(event.offsets)
+            case Sought() | Truncated():
+                goes_back.add(event.partition)
+            case CommitTaken() if event.partition not in goes_back:
+                before = told.get(event.partition, 0)
+                if not set(range(event.offset, before)) <= hidden.get(event.partition, set()):
+                    what = f"{event.partition}@{before} was told to be committed, and {event.offset} was after that"
+                    yield Violation(rule="commit-undone", at_ms=event.at_ms, what=what)
             case _:
                 pass
 

@@ -20,6 +20,7 @@ from kwire.testing.invariants.ledger import (
     Ended,
     FaultBegan,
     Frozen,
+    Hidden,
     Killed,
     Lost,
     Polled,
@@ -28,6 +29,7 @@ from kwire.testing.invariants.ledger import (
     Removed,
     Revoked,
     Sent,
+    Sought,
     Started,
     Thawed,
     Truncated,
@@ -243,6 +245,17 @@ def test_a_commit_that_was_told_as_done_and_that_the_group_does_not_have() -> No
     assert rules(*BEGIN, polled(0, 1), cut, taken[0], told) == []
     removed = Removed(at_ms=130.0, partition=T0, before=2)
     assert rules(*BEGIN, polled(0, 1), removed, taken[0], told) == []
+
+
+def test_a_commit_that_undoes_what_was_told_to_be_committed() -> None:
+    """It was made before, and again, and is carried out now."""
+    told = Committed(at_ms=150.0, member="a", partition=T0, offset=2)
+    taken = [CommitTaken(at_ms=at_ms, partition=T0, offset=offset) for at_ms, offset in ((140.0, 2), (160.0, 1))]
+    before = (*BEGIN, polled(0, 1), taken[0], told)
+    assert rules(*before, taken[1]) == ["commit-undone"]
+    assert rules(*before, Hidden(at_ms=155.0, partition=T0, offsets=(1,)), taken[1]) == []
+    assert rules(*before, Sought(at_ms=155.0, member="a", partition=T0, offset=0), taken[1]) == []
+    assert rules(*before, Truncated(at_ms=155.0, partition=T0, to=1), taken[1]) == []
 
 
 def test_a_partition_that_is_drained_too_late() -> None:
