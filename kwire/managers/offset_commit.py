@@ -244,8 +244,8 @@ class OffsetCommitManager:
             on_answer=partial(self._on_answer, commit, identity),
             on_failure=partial(self._on_failure, commit, destination),
             max_version=MAX_VERSION,
-            # Behind a request that a broker takes long over, it could be read when we have given that up, and have
-            # committed more over another connection. So it would undo that.
+            # The broker reads it when it has answered what stands in front of it. If we have given that up by then,
+            # and committed more over another connection, this commit would undo it.
             only_behind_its_kind=True,
         )
 
