@@ -17,6 +17,7 @@ from kwire.config.choices import (
     TlsVersion,
 )
 from kwire.config.consumer_config import SETTINGS, ConsumerConfig, parse_setting
+from kwire.config.credentials_provider import CredentialsAnswer, CredentialsProvider
 from kwire.config.deserializers import AnyDeserializer, Deserialize, Deserializer
 from kwire.config.docs import SettingDoc, docs
 from kwire.config.endpoints import Endpoint
@@ -32,6 +33,8 @@ from kwire.config.unsecured_token import unsecured_claims, unsecured_extensions
 __all__ = [
     "ClientDnsLookup",
     "ConsumerConfig",
+    "CredentialsAnswer",
+    "CredentialsProvider",
     "Settings",
     "AllSettings",
     "Endpoint",

@@ -14,7 +14,10 @@ _OAUTH = f"{_COMMON}security.oauthbearer."
 _CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
 _PEM = "kwire reads PEM files, whose key is encrypted with ssl_key_password; convert the store by keytool and openssl"
 _SHARE = "kwire reads as a consumer of a group; share groups are not supported"
-_HANDLER = "tokens of your own come by sasl_oauth_token_provider; user and password are sasl_username and sasl_password"
+_HANDLER = (
+    "tokens of your own come by sasl_oauth_token_provider, user and password by sasl_credentials_provider; "
+    "those that do not change are sasl_username and sasl_password"
+)
 
 JAVA: tuple[ForeignName, ...] = (
     other("share.acknowledgement.mode", _SHARE, at=("", "implicit")),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from kwire.config.choices import SaslMechanism
+from kwire.config.credentials_provider import CredentialsProvider
 from kwire.config.jaas import JaasEntry, parse_jaas
 from kwire.config.secret import Secret
 from kwire.config.security_config import SecurityConfig
@@ -32,6 +33,8 @@ class Login:
 
     username: str = ""
     password: Secret | None = None
+    provider: CredentialsProvider | None = None
+    """Says name and password at each login, in the place of the two above."""
     is_delegation_token: bool = False
     """Whether these are a delegation token's id and hmac (KIP-48); for SCRAM alone."""
     client_id: str | None = None
@@ -67,12 +70,17 @@ def login_of(config: SecurityConfig) -> Login:
 
 
 def _password_login(config: SecurityConfig, options: Mapping[str, str]) -> Login:
+    if config.sasl_credentials_provider is not None:
+        names = ("sasl_username", "sasl_password", "sasl_jaas_config")
+        if given := [name for name in names if getattr(config, name) is not None]:
+            raise ConfigError(f"sasl_credentials_provider and {' and '.join(given)} are both given; give one")
+        return Login(provider=config.sasl_credentials_provider)
     username = _one("sasl_username", config.sasl_username, options.get("username"))
     password = _one("sasl_password", config.sasl_password, _secret(options.get("password")))
     if not username or password is None:
         raise ConfigError(
-            f"sasl_mechanism={config.sasl_mechanism.value} needs sasl_username and sasl_password, or sasl_jaas_config "
-            "with both"
+            f"sasl_mechanism={config.sasl_mechanism.value} needs sasl_username and sasl_password, sasl_jaas_config "
+            "with both, or sasl_credentials_provider"
         )
     is_token = config.sasl_mechanism.is_scram and options.get("tokenauth", "").lower() == "true"
     return Login(username=username, password=password, is_delegation_token=is_token)

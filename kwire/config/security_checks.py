@@ -17,7 +17,7 @@ log = logging.getLogger("kwire.config")
 
 _TRUST = ("ssl_truststore_location", "ssl_truststore_certificates")
 _KEYS = ("ssl_keystore_location", "ssl_keystore_certificate_chain", "ssl_keystore_key", "ssl_key_password")
-_PASSWORD = ("sasl_username", "sasl_password")
+_PASSWORD = ("sasl_username", "sasl_password", "sasl_credentials_provider")
 _TOKENS = ("sasl_oauth_token_provider", "sasl_oauthbearer_token_endpoint_url")
 
 

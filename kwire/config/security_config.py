@@ -17,6 +17,7 @@ from kwire.config.choices import (
     SecurityProtocol,
     TlsVersion,
 )
+from kwire.config.credentials_provider import CredentialsProvider, credentials_provider
 from kwire.config.parsers import (
     MAX_LONG,
     boolean,
@@ -92,6 +93,13 @@ class SecurityConfig:
     sasl_username: str | None = setting(None, "The user's name, for PLAIN and SCRAM; kwire's own.", optional_text())
     sasl_password: Secret | None = setting(
         None, "The user's password, for PLAIN and SCRAM; kwire's own.", secret(), is_secret=True
+    )
+    sasl_credentials_provider: CredentialsProvider | None = setting(
+        None,
+        "Gives user name and password for PLAIN and SCRAM, asked for at each login: a function or coroutine function; "
+        "kwire's own.",
+        credentials_provider(),
+        is_secret=True,  # who gives the password itself is told so, and not shown it
     )
     sasl_jaas_config: Secret | None = setting(
         None, "The login as the Java client has it; says the same as the settings beside it.", secret(), is_secret=True

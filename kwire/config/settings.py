@@ -21,6 +21,7 @@ from kwire.config.choices import (
     SecurityProtocol,
     TlsVersion,
 )
+from kwire.config.credentials_provider import CredentialsProvider
 from kwire.config.deserializers import AnyDeserializer
 from kwire.config.endpoints import Endpoint
 from kwire.config.offset_reset import OffsetReset
@@ -56,6 +57,7 @@ class SecuritySettings(TypedDict, total=False):
     sasl_password: str | Secret | None
     sasl_jaas_config: str | Secret | None
     sasl_kerberos_service_name: str | None
+    sasl_credentials_provider: CredentialsProvider | None
     sasl_oauth_token_provider: TokenProvider | None
 
     sasl_oauthbearer_token_endpoint_url: str | None

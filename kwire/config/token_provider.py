@@ -55,11 +55,12 @@ def _read(value: object) -> TokenProvider | None:
         raise BadValueError("a class; give an object of it")
     if not isinstance(value, TokenSource) and not callable(value):
         raise BadValueError("gives no tokens")
-    _check_takes_nothing(value.token if isinstance(value, TokenSource) else value)
+    check_takes_nothing(value.token if isinstance(value, TokenSource) else value)
     return value
 
 
-def _check_takes_nothing(function: Callable[[], object]) -> None:
+def check_takes_nothing(function: Callable[[], object]) -> None:
+    """Raises: BadValueError, if it cannot be called without arguments."""
     import inspect  # takes time to load, which others do without
 
     try:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from base64 import urlsafe_b64encode
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
 from kwire.clock import chance, unguessable
-from kwire.config import ConsumerConfig, Login, SaslMechanism, login_of
+from kwire.config import ConsumerConfig, CredentialsProvider, Login, SaslMechanism, login_of
 from kwire.errors import (
     AuthenticationError,
     IllegalSaslStateError,
@@ -90,9 +91,12 @@ class Authentication:
             from kwire.network.gssapi import GssapiExchange
 
             return GssapiExchange(self._login, node.host)
+        login = self._login
+        if login.provider is not None:
+            login = self._login = await _with_credentials(login, login.provider)
         token = await self.tokens.token() if self.tokens is not None else None
         nonce = urlsafe_b64encode(unguessable(NONCE_BYTES)).decode()
-        return exchange_for(self._mechanism, self._login, nonce=nonce, keys=self._keys, token=token)
+        return exchange_for(self._mechanism, login, nonce=nonce, keys=self._keys, token=token)
 
     async def _choose_mechanism(self, ask: Ask, versions: BrokerVersions, node: Node) -> None:
         version = versions.pick(SaslHandshakeRequest, min_version=1)
@@ -125,6 +129,14 @@ class Authentication:
     @property
     def _who(self) -> str:
         return f" of {self._login.username}" if self._login.username else ""
+
+
+async def _with_credentials(login: Login, provider: CredentialsProvider) -> Login:
+    """Those of now."""
+    from kwire.network.login.credentials import ask_for_credentials
+
+    username, password = await trio.to_thread.run_sync(ask_for_credentials, provider, abandon_on_cancel=True)
+    return replace(login, username=username, password=password)
 
 
 async def _said(exchange: SaslExchange, challenge: bytes | None = None) -> bytes | None:

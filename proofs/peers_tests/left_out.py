@@ -70,6 +70,5 @@ CONFLUENT_KAFKA: Mapping[str, str] = {
     "test_cooperative_rebalance_1": _LATE_POLL,
     "test_cooperative_rebalance_2": _LATE_POLL,
     "test_kafkaError_unknown_error": "raises a KafkaError, which here is no exception; a KafkaException is",
-    "test_set_sasl_credentials_api": "there is no `set_sasl_credentials`",
     "test_offsets_for_times": "counts on there being no broker: with one, librdkafka too tells `_UNKNOWN_PARTITION`",
 }

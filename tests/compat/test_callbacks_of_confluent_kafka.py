@@ -254,6 +254,43 @@ def test_a_callback_for_tokens_is_not_called_where_nobody_logs_in_by_them(cluste
     assert asked == []
 
 
+# --- logins by passwords ---------------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_credentials_are_changed_for_later_logins(module: Any) -> None:  # noqa: ANN401
+    """What is connected stays so; another broker, or the same one later, is told the new ones."""
+    with Cluster(2, topics={"orders": 2}, users={"alice": "old"}, sasl_mechanisms=["SCRAM-SHA-256"]) as cluster:
+        for partition in range(2):
+            cluster.produce("orders", b"0", partition=partition)
+        login = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": "alice", "sasl.password": "old"}
+        consumer = module.Consumer({**settings(cluster), "security.protocol": "SASL_PLAINTEXT", **login})
+        consumer.subscribe(["orders"])
+        found: list[object] = []
+        while len(found) < 2:
+            found += consumer.consume(2, 1.0)
+        cluster.set_password("alice", "new")
+        consumer.set_sasl_credentials("alice", "new")
+        for broker in range(2):
+            cluster.kill_broker(broker)
+            cluster.start_broker(broker)
+        cluster.produce("orders", b"1")
+        while len(found) < 3:
+            found += [message for message in consumer.consume(1, 1.0) if message.error() is None]
+        consumer.close()
+
+
+@BOTH
+def test_credentials_are_texts(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """Without a login they have no effect, and are no error."""
+    consumer = module.Consumer(settings(cluster))
+    consumer.set_sasl_credentials("alice", "new")
+    for given, number in (((None, "new"), 1), (("alice", None), 2)):
+        with pytest.raises(TypeError, match=f"argument {number} must be str, not None"):
+            consumer.set_sasl_credentials(*given)
+    consumer.close()
+
+
 # --- logs ------------------------------------------------------------------------------------------------------------
 
 

@@ -85,6 +85,17 @@ def test_a_java_login_that_cannot_be_read_is_refused_without_being_shown(text: s
         ({"security_protocol": "SASL_SSL", **LOGIN}, "sasl_mechanism is missing"),
         ({**SASL, "sasl_username": "me"}, "needs sasl_username and sasl_password"),
         ({**SASL, "sasl_mechanism": "SCRAM-SHA-256"}, "needs sasl_username and sasl_password"),
+        (
+            {**SASL, **LOGIN, "sasl_credentials_provider": lambda: ("me", HUSH)},
+            "sasl_credentials_provider and sasl_username and sasl_password are both given; give one",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_credentials_provider": lambda: ("me", HUSH)},
+            "sasl_mechanism is missing",
+        ),
+        ({**SASL, "sasl_credentials_provider": HUSH}, "sasl_credentials_provider=.*gives no credentials"),
+        ({**SASL, "sasl_credentials_provider": dict}, "sasl_credentials_provider=.*a class; give an object of it"),
+        ({**SASL, "sasl_credentials_provider": lambda user: user}, "called without arguments, and cannot be"),
         ({**SASL, "sasl_mechanism": "OAUTHBEARER"}, "needs to know where tokens come from"),
         (
             {**SASL, **LOGIN, "sasl_jaas_config": f"{PLAIN} username=another password={HUSH};"},

@@ -245,6 +245,48 @@ def test_logins_are_renewed_every_two_seconds_and_no_record_is_lost_or_comes_twi
     assert group.has_each_once()
 
 
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+def test_a_password_that_changes_is_asked_for_at_each_login(mechanism: str) -> None:
+    """Brokers end sessions after two seconds, so there are logins on connections of before, too (KIP-368). One may come
+    between the two changes, and is refused."""
+    passwords, asked = [PASSWORD], list[str]()
+
+    def credentials() -> tuple[str, str]:
+        asked.append(passwords[-1])
+        return USER, passwords[-1]
+
+    given = {"sasl_mechanism": mechanism, "sasl_credentials_provider": credentials}
+    with cluster_of("SASL_PLAINTEXT") as cluster, consumer_of(cluster, "SASL_PLAINTEXT", given) as consumer:
+        cluster.produce("orders", b"0")
+        assert read(consumer, 1) == 1
+        passwords.append("battery staple")
+        cluster.set_password(USER, passwords[-1])
+        until, found = time.monotonic() + WAIT_S, 0
+        while not (found and passwords[-1] in asked) and time.monotonic() < until:
+            cluster.produce("orders", b"1")
+            with suppress(SaslAuthenticationError):
+                found += len(consumer.poll(0.1))
+    assert found
+    assert set(asked) == set(passwords)
+
+
+def test_a_provider_of_credentials_that_fails_is_raised_by_poll_and_asked_again() -> None:
+    is_sealed = True
+
+    def credentials() -> tuple[str, str]:
+        if is_sealed:
+            raise LookupError("the vault is sealed")
+        return USER, PASSWORD
+
+    given = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_credentials_provider": credentials}
+    with cluster_of("SASL_PLAINTEXT") as cluster, consumer_of(cluster, "SASL_PLAINTEXT", given) as consumer:
+        cluster.produce("orders", b"0")
+        with pytest.raises(SaslAuthenticationError, match="sasl_credentials_provider failed: LookupError: the vault"):
+            read(consumer, 1)
+        is_sealed = False
+        assert read(consumer, 1) == 1
+
+
 @pytest.mark.slow
 def test_a_client_certificate_is_replaced_while_three_members_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import ssl
 import sys
@@ -148,6 +149,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> list[Raised]:
             {**right, "ssl.truststore.location": str(folder / "none.pem")},
             {**right, "ssl.truststore.password": "changeit"},
             {name: value for name, value in right.items() if name != "sasl.mechanism"},
+            {**without_login, "sasl.mechanism": "PLAIN", "sasl.credentials.provider": lambda: os.environ["NOT_THERE"]},
             {name: value for name, value in right.items() if name != "sasl.username"},
             {**without_login, "sasl.mechanism": "OAUTHBEARER"},
         ]

@@ -101,6 +101,7 @@ GUIDE: Mapping[str, Mapping[str, str]] = {
         "sasl_mechanism": "To what the listener offers; with a user name it has to be said.",
         "sasl_username": "For PLAIN and SCRAM.",
         "sasl_password": "For PLAIN and SCRAM; read it from the environment or a file.",
+        "sasl_credentials_provider": "When user name or password change while the program runs.",
         "sasl_jaas_config": "When it stands in a properties file already.",
         "sasl_kerberos_service_name": "When the brokers' service is not `kafka`.",
         "sasl_oauth_token_provider": "When your own code, or a cloud's library, makes tokens.",

@@ -239,6 +239,9 @@ class AIOConsumer:
     async def consumer_group_metadata(self) -> bytes:
         return await self._call(self._consumer.consumer_group_metadata)
 
+    async def set_sasl_credentials(self, username: str, password: str) -> None:
+        await self._call(self._consumer.set_sasl_credentials, username, password)
+
     async def close(self) -> None:
         await self._call(self._consumer.close)
         if self._owns_executor:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeAlias, cast
 
 from kwire.compat.bootstrap_servers import with_ports
+from kwire.compat.confluent_kafka.credentials import ChangingCredentials
 from kwire.compat.confluent_kafka.forwarded_logs import Target
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.tokens import CallbackTokens, OnOAuth
@@ -31,6 +32,8 @@ _MAX_INTERVAL_MS = 86_400_000
 # librdkafka's, of a consumer, where kwire has others.
 _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
 _AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
+_MECHANISM = ("sasl.mechanisms", "sasl.mechanism", "sasl_mechanism")
+_TAKE_PASSWORDS = ("plain", "scram-sha-256", "scram-sha-512")
 _SERVERS = ("bootstrap.servers", "metadata.broker.list", "bootstrap_servers")
 # An empty text stands for none, as os.getenv(name, "") gives it.
 _MAY_BE_EMPTY = (
@@ -52,6 +55,7 @@ class OwnSettings:
         on_statistics: `stats_cb`.
         statistics_interval_s: `statistics.interval.ms`; infinite for never.
         tokens: `oauth_cb`, if logins are by OAUTHBEARER.
+        credentials: What logins by PLAIN and SCRAM are made with.
         logger: Where lines about this consumer are logged as well.
         with_debug: `debug`, where there is a logger.
         tells_ends: `enable.partition.eof`.
@@ -66,6 +70,7 @@ class OwnSettings:
     on_statistics: OnStatistics | None
     statistics_interval_s: float
     tokens: CallbackTokens | None
+    credentials: ChangingCredentials
     logger: Target | None
     with_debug: bool
     tells_ends: bool
@@ -95,6 +100,7 @@ class OwnSettings:
             on_statistics=cast("OnStatistics | None", given.pop("stats_cb", None)),
             statistics_interval_s=_interval_s(given.pop("statistics.interval.ms", 0)),
             tokens=_take_tokens(given),
+            credentials=_take_credentials(given),
             logger=logger,
             with_debug=logger is not None and bool(given.pop("debug", "")),
             tells_ends=_is_true(given.pop("enable.partition.eof", False)),
@@ -122,13 +128,26 @@ def _interval_s(given: object) -> float:
 def _take_tokens(given: dict[str, object]) -> CallbackTokens | None:
     """Gives kwire `oauth_cb`, if it is asked for. As in librdkafka it may stand beside another way to log in."""
     function = cast("OnOAuth | None", given.pop("oauth_cb", None))
-    names = ("sasl.mechanisms", "sasl.mechanism", "sasl_mechanism")
-    if function is None or not any(_text(given.get(name)) == "oauthbearer" for name in names):
+    if function is None or not _has_mechanism(given, ("oauthbearer",)):
         return None
     text = given.pop("sasl.oauthbearer.config", None)
     tokens = CallbackTokens(function, None if text is None else str(text))
     given["sasl_oauth_token_provider"] = tokens
     return tokens
+
+
+def _take_credentials(given: dict[str, object]) -> ChangingCredentials:
+    """Gives kwire user name and password, if it needs both and has them. What is missing is its to say."""
+    username, password = given.get("sasl.username"), given.get("sasl.password")
+    if not isinstance(username, str) or not isinstance(password, str) or not _has_mechanism(given, _TAKE_PASSWORDS):
+        return ChangingCredentials()
+    del given["sasl.username"], given["sasl.password"]
+    given["sasl_credentials_provider"] = found = ChangingCredentials(username, password)
+    return found
+
+
+def _has_mechanism(given: Mapping[str, object], mechanisms: Collection[str]) -> bool:
+    return any(_text(given.get(name)) in mechanisms for name in _MECHANISM)
 
 
 def _spell_as_kwire(given: dict[str, object]) -> None:

@@ -30,17 +30,23 @@ class ProviderTokens:
 
     def __call__(self) -> OAuthToken:
         try:
-            answer: object = self._ask()
-            if inspect.isawaitable(answer):
-                import asyncio  # takes time to load, which others do without
-
-                answer = asyncio.run(_result_of(answer))
+            answer = result_of_call(self._ask)
             extensions = self._extensions() if callable(self._extensions) else {}
         except BaseException as error:  # in this thread there is nobody else to raise; sys.exit() is no end of it
             raise TokenRequestError(
                 f"{_NAME} failed: {type(error).__name__}: {error}", is_refused=isinstance(error, AuthenticationError)
             ) from error
         return _with_extensions(_token_of(answer), extensions)
+
+
+def result_of_call(function: Callable[[], object]) -> object:
+    """What it returns, or, of a coroutine function, what comes of that in an event loop of its own."""
+    answer = function()
+    if not inspect.isawaitable(answer):
+        return answer
+    import asyncio  # takes time to load, which others do without
+
+    return asyncio.run(_result_of(answer))
 
 
 async def _result_of(answer: Awaitable[object]) -> object:
@@ -56,7 +62,7 @@ def _token_of(answer: object) -> OAuthToken:
         case (str(value), int() | float() as end) if not isinstance(end, bool):
             token = OAuthToken(value, end if end >= _FIRST_MS or number_of(end) is None else end * 1000.0)
         case _:
-            raise _bad(f"returned {_kind(answer)}; {_RETURNS}")
+            raise _bad(f"returned {kind_of(answer)}; {_RETURNS}")
     _check_types(token)
     return token
 
@@ -65,7 +71,7 @@ def _check_types(token: OAuthToken) -> None:
     """A user's own token is checked as foreign data is: what is wrong in it must not end the network thread."""
     value: object = token.value
     if not isinstance(value, str):
-        raise _bad(f"returned an OAuthToken whose value is {_kind(value)}, not a str")
+        raise _bad(f"returned an OAuthToken whose value is {kind_of(value)}, not a str")
     if token.expires_at_ms is not None and number_of(token.expires_at_ms) is None:
         raise _bad("returned a token whose end is no number of seconds or ms since 1970")
 
@@ -80,7 +86,7 @@ def _with_extensions(token: OAuthToken, more: object) -> OAuthToken:
     return OAuthToken(token.value, token.expires_at_ms, together)
 
 
-def _kind(answer: object) -> str:
+def kind_of(answer: object) -> str:
     """What was returned, without showing it: there may be a token in it."""
     if isinstance(answer, tuple):
         return f"a tuple ({', '.join(type(part).__name__ for part in answer)})"

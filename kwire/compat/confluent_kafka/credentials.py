@@ -1,0 +1,22 @@
+"""`sasl.username` and `sasl.password` as what gives kwire its credentials: a program may set others meanwhile."""
+
+from __future__ import annotations
+
+from kwire.config import Secret
+
+
+class ChangingCredentials:
+    """A `CredentialsProvider` of kwire, which asks for each login. Any thread may set others."""
+
+    def __init__(self, username: str = "", password: str = "") -> None:
+        self._now = username, Secret(password)
+
+    def set(self, username: object, password: object) -> None:
+        """Raises: TypeError, if these are not two texts."""
+        for number, given in enumerate((username, password), 1):
+            if not isinstance(given, str):
+                raise TypeError(f"argument {number} must be str, not {type(given).__name__}")
+        self._now = str(username), Secret(str(password))
+
+    def __call__(self) -> tuple[str, Secret]:
+        return self._now
