@@ -27,6 +27,6 @@ def _read(value: object) -> CredentialsProvider | None:
     if isinstance(value, type):
         raise BadValueError("a class; give an object of it")
     if not callable(value):
-        raise BadValueError("gives no credentials")
+        raise BadValueError("gives no credentials", may_be_secret=True)
     check_takes_nothing(value)
     return value

@@ -26,7 +26,15 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 
 
 class BadValueError(ValueError):
-    """Why a value cannot be taken."""
+    """Why a value cannot be taken.
+
+    Args:
+        may_be_secret: Whether the value is not shown: it may be what a function in its place would have given.
+    """
+
+    def __init__(self, why: str, *, may_be_secret: bool = False) -> None:
+        super().__init__(why)
+        self.may_be_secret = may_be_secret
 
 
 @dataclass(frozen=True, slots=True)

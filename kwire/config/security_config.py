@@ -99,7 +99,6 @@ class SecurityConfig:
         "Gives user name and password for PLAIN and SCRAM, asked for at each login: a function or coroutine function; "
         "kwire's own.",
         credentials_provider(),
-        is_secret=True,  # who gives the password itself is told so, and not shown it
     )
     sasl_jaas_config: Secret | None = setting(
         None, "The login as the Java client has it; says the same as the settings beside it.", secret(), is_secret=True

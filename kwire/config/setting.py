@@ -36,7 +36,7 @@ class Setting:
         try:
             return self.parser.read(value)
         except BadValueError as error:
-            shown = "<secret>" if self.is_secret else _show(value)
+            shown = "<secret>" if self.is_secret or error.may_be_secret else _show(value)
             raise ConfigError(f"{self.name}={shown}: {error}; valid: {self.parser.valid}") from None
 
 

@@ -54,7 +54,7 @@ def _read(value: object) -> TokenProvider | None:
     if isinstance(value, type):
         raise BadValueError("a class; give an object of it")
     if not isinstance(value, TokenSource) and not callable(value):
-        raise BadValueError("gives no tokens")
+        raise BadValueError("gives no tokens", may_be_secret=True)
     check_takes_nothing(value.token if isinstance(value, TokenSource) else value)
     return value
 

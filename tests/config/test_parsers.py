@@ -169,7 +169,6 @@ def test_good_values(name: str, value: object, expected: object) -> None:
         ("ssl_truststore_certificates", "/etc/ca.pem", "no PEM text; it has no line -----BEGIN CERTIFICATE-----"),
         ("ssl_enabled_protocols", "TLSv1.1", "no such choice; valid: some of TLSv1.2, TLSv1.3"),
         ("ssl_context", "context", "not an ssl.SSLContext"),
-        ("sasl_oauth_token_provider", "token", "gives no tokens"),
         ("sasl_login_refresh_window_factor", 0.4, "out of range; valid: a number, 0.5 to 1.0"),
         ("partition_assignment_strategy", "", "no assignor; valid: range, "),
         ("partition_assignment_strategy", "range,range", "an assignor is listed twice; valid: range, "),
