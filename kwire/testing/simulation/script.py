@@ -176,7 +176,7 @@ class Script:
         """As SIGKILL does."""
         process.kill()
         self._abandon(process)
-        self.network.cut(lambda client, _host: client == process.name)
+        self.network.end(process.name)
 
     def _abandon(self, process: Process) -> None:
         for owner, consumer in self._consumers:

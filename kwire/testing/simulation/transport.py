@@ -120,6 +120,11 @@ class SimulatedLink:
         self.to_broker.reset()
         self.to_client.reset()
 
+    def leave(self) -> None:
+        """The client has ended it, or its process has. What it has sent arrives, and no answer reaches it."""
+        self.to_broker.end()
+        self.is_client_gone = True
+
     def answer(self, data: bytes) -> None:
         """Of the broker. The first that meets nobody goes out all the same, and a reset comes back: so the broker
         reads, and carries out, the request that stood behind this one."""
@@ -175,8 +180,7 @@ class ClientStream:
     async def aclose(self) -> None:
         if self._resets:
             self._link.reset()
-        self._link.to_broker.end()
-        self._link.is_client_gone = True
+        self._link.leave()
         await trio.lowlevel.checkpoint()
 
 
@@ -296,6 +300,12 @@ class Network:
             link.reset()
             self.forget(link)
         return len(hit)
+
+    def end(self, client: str) -> None:
+        """Its process was killed, and the system ends its connections."""
+        for link in self._links:
+            if link.client == client:
+                link.leave()
 
     def _look_again(self) -> None:
         for link in list(self._links):

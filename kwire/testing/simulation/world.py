@@ -430,7 +430,7 @@ class World:
         self.write(Killed(at_ms=self.now_ms(), member=member.name))
         member.process.kill()
         member.abandon()
-        self.network.cut(lambda client, _host: client == member.name)
+        self.network.end(member.name)
 
     def freeze_member(self, member: SimulatedMember) -> None:
         self.write(Frozen(at_ms=self.now_ms(), member=member.name))
