@@ -9,7 +9,7 @@ reader asks for such a turn when it has read; the writer only sends what did not
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
@@ -134,6 +134,8 @@ class Connection:
         self._renewal_timeout_ms = NEVER_MS
         self._drained = trio.Event()
         self._framing = Framing(client_id)
+        self._unanswered_of: Counter[type[Request[Message]]] = Counter()
+        """How many requests of a kind wait for their answers."""
         self._arriving_since_s: float | None = None
         """When the first of an answer was read that is not complete."""
         self._known_share = 0.0
@@ -171,9 +173,7 @@ class Connection:
 
     def has_room_for(self, unsent: AnyUnsentRequest) -> bool:
         """Whether it may stand behind what waits for an answer."""
-        if not unsent.only_behind_its_kind:
-            return True
-        return all(isinstance(sent.unsent.request, type(unsent.request)) for sent in self._sent)
+        return not unsent.only_behind_its_kind or self._unanswered_of[type(unsent.request)] == self.in_flight
 
     def goes_on(self, now_ms: float) -> bool:
         """Whether the overdue answer is coming in fast enough; if so, its time is extended.
@@ -201,6 +201,7 @@ class Connection:
             self._completed.append(partial(unsent.on_failure, error))
             self._wake()
             return
+        self._unanswered_of[type(unsent.request)] += 1
         self.expires_at_ms = min(self.expires_at_ms, expires_at_ms)
         self._metrics.sent(self._traffic, message.api_key, len(frame), now_ms)
         self._put_out(frame)
@@ -380,6 +381,7 @@ class Connection:
             answer.sender.is_answered.set()
             return
         assert isinstance(answer.sender, _Sent)
+        self._unanswered_of[type(answer.sender.unsent.request)] -= 1
         if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
             self._completed.append(partial(self._throttle, throttle_time_ms))
         self._completed.append(partial(self._answered, answer.sender, answer.response, answer.size_bytes, arrival_ms))
