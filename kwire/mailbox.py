@@ -182,8 +182,9 @@ class Mailbox:
         """Queue a background event. An error that is waiting to be raised is not queued a second time: what fails again
         and again while nobody polls must neither grow the queue nor outlive its cause by as many polls."""
         with self._lock:
-            if not any(_says_the_same(event, queued) for queued in self._to_application):
-                self._to_application.append(event)
+            queue = self._to_application
+            if not (isinstance(event, ErrorRaised) and any(_says_the_same(event, queued) for queued in queue)):
+                queue.append(event)
             self._notify_locked()
 
     def notify(self) -> None:
@@ -223,8 +224,8 @@ class Mailbox:
                 continue  # released before, and not up yet
 
 
-def _says_the_same(event: BackgroundEvent, queued: BackgroundEvent) -> bool:
-    if not (isinstance(event, ErrorRaised) and isinstance(queued, ErrorRaised)):
+def _says_the_same(event: ErrorRaised, queued: BackgroundEvent) -> bool:
+    if not isinstance(queued, ErrorRaised):
         return False
     same_error = type(event.error) is type(queued.error) and str(event.error) == str(queued.error)
     return same_error and event.subscription_epoch == queued.subscription_epoch

@@ -7,7 +7,7 @@ callbacks come in order, and a synchronous commit returns after the asynchronous
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict, deque
 from functools import partial
 
 from kwire.clock import Backoff
@@ -76,7 +76,13 @@ class OffsetCommitManager:
         self._member = member
         self._deliver = deliver
         self._backoff = backoff
-        self._commits: list[PendingCommit] = []
+        self._commits: deque[PendingCommit] = deque()
+        """All whose outcome has not been told."""
+        self._unsent: list[PendingCommit] = []
+        """Those that are not on their way. A turn looks at these alone: who commits each record has many others."""
+        self._under_way: Counter[Destination] = Counter()
+        self._repeatable: PendingCommit | None = None
+        """The last one that was sent and may have to be repeated."""
         self._timer = AutoCommitTimer(config.auto_commit_interval_ms, backoff)
 
     # --- what the application thread asks for ---------------------------------------------------------------
@@ -144,7 +150,9 @@ class OffsetCommitManager:
 
     def _enqueue(self, commit: PendingCommit) -> None:
         self._commits.append(commit)
-        if not commit.offsets:
+        if commit.offsets:
+            self._unsent.append(commit)
+        else:
             self._settle(commit, None)
 
     def _settle(self, commit: PendingCommit, error: KafkaError | None) -> None:
@@ -164,35 +172,43 @@ class OffsetCommitManager:
     def _report(self) -> None:
         """Tell the outcome of those at the head of the list, in order."""
         while self._commits and (self._commits[0].settled or self._commits[0].given_up):
-            done = self._commits.pop(0)
+            done = self._commits.popleft()
             done.on_done(done.error)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
         auto_commit_at_ms = self._watch_timer(now_ms)
-        self._commits = [commit for commit in self._commits if not commit.given_up]
         self._report()
-        waiting = [commit for commit in self._commits if not commit.settled]
-        if not waiting:
+        if not self._unsent:
             return PollResult([], auto_commit_at_ms)
         self._coordinator.need()
         destination = around_open_join(self._coordinator.destination, self._member)
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = auto_commit_at_ms
-        # By an earlier one that may have to be repeated, or is on its way over another connection: overtaken, it would
-        # undo what overtook it.
-        held = False
+        held = self._is_overtaking(destination)
+        waiting, self._unsent = self._unsent, []
         for commit in waiting:
-            if not commit.state.in_flight:
-                if self._refused(commit, now_ms):
-                    continue
-                if destination is not None and not held and commit.state.ready(now_ms):
-                    requests.append(self._send(commit, destination))
-                else:
-                    wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
-            held = held or commit.retries or commit.is_on_another_way(destination)
+            if commit.settled or commit.given_up or self._refused(commit, now_ms):
+                continue
+            if destination is not None and not held and commit.state.ready(now_ms):
+                requests.append(self._send(commit, destination))
+            else:
+                self._unsent.append(commit)
+                wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
+            held = held or commit.retries
         return PollResult(requests, wake_at_ms)
+
+    def _is_overtaking(self, destination: Destination | None) -> bool:
+        """Whether a commit that is sent now may overtake an earlier one, which would undo it: one that may have to be
+        repeated, or is under way to this broker over another connection, where it may be slower. What was sent to a
+        former coordinator cannot undo anything."""
+        last = self._repeatable
+        if last is not None and last.state.in_flight and not (last.settled or last.given_up):
+            return True
+        return destination is not None and any(
+            count and way.node == destination.node and way != destination for way, count in self._under_way.items()
+        )
 
     def _watch_timer(self, now_ms: float) -> float:
         if not self._config.enable_auto_commit or not self._subscription.partitions:
@@ -236,12 +252,14 @@ class OffsetCommitManager:
     def _send(self, commit: PendingCommit, destination: Destination) -> AnyUnsentRequest:
         identity = self._identity()
         commit.state.sent()
-        commit.destination = destination
+        self._under_way[destination] += 1
+        if commit.retries:
+            self._repeatable = commit
         commit.waits_for(f"the answer of coordinator {destination.node} to OffsetCommit; it may have been carried out")
         return UnsentRequest(
             request=_request(identity, commit.offsets),
             destination=destination,
-            on_answer=partial(self._on_answer, commit, identity),
+            on_answer=partial(self._on_answer, commit, identity, destination),
             on_failure=partial(self._on_failure, commit, destination),
             max_version=MAX_VERSION,
             # The broker reads it when it has answered what stands in front of it. If we have given that up by then,
@@ -254,8 +272,14 @@ class OffsetCommitManager:
         return self._member.identity() if self._log.by_member else GroupIdentity(self._log.group_id)
 
     def _on_answer(
-        self, commit: PendingCommit, identity: GroupIdentity, answer: OffsetCommitResponse, now_ms: float
+        self,
+        commit: PendingCommit,
+        identity: GroupIdentity,
+        asked: Destination,
+        answer: OffsetCommitResponse,
+        now_ms: float,
     ) -> None:
+        self._under_way[asked] -= 1
         # A partition that the answer leaves out was not committed, as far as anybody knows.
         codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
             tp: ErrorCode.of(partition.error_code) for tp, partition in answered(answer.topics, commit.offsets).items()
@@ -300,6 +324,7 @@ class OffsetCommitManager:
         return self._member.refusal or CommitFailedError(str(error))
 
     def _on_failure(self, commit: PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
+        self._under_way[asked] -= 1
         self._coordinator.unanswered(asked, error)
         self._retry(commit, error, now_ms)
 
@@ -309,6 +334,7 @@ class OffsetCommitManager:
             self._settle(commit, error)
             return
         commit.state.failed(now_ms)
+        self._unsent.insert(0, commit)  # all others that are unsent were made later
         commit.waits_for(f"a retry of OffsetCommit (last error: {error})")
 
 

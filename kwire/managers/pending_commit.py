@@ -9,7 +9,6 @@ from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.base import RequestState
-from kwire.managers.unsent import Destination
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
@@ -28,7 +27,6 @@ class PendingCommit:
     __slots__ = (
         "coordinator_asked",
         "deadline_ms",
-        "destination",
         "error",
         "is_last",
         "offsets",
@@ -59,7 +57,6 @@ class PendingCommit:
         self.is_last = is_last
         self.reply = reply
         self.deadline_ms = deadline_ms
-        self.destination: Destination | None = None
         self.settled = False
         self.error: KafkaError | None = None
 
@@ -70,12 +67,6 @@ class PendingCommit:
     def is_done_with(self, code: ErrorCode) -> bool:
         """Whether there is nothing more to do for a partition. A deleted topic is not worth holding up a rebalance."""
         return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-
-    def is_on_another_way(self, destination: Destination | None) -> bool:
-        """Whether it is under way to this broker over another connection, where it may be slower. One that was sent to
-        a former coordinator cannot undo anything."""
-        sent_to = self.destination if self.state.in_flight else None
-        return bool(sent_to and destination and sent_to.node == destination.node and sent_to != destination)
 
     def waits_for(self, what: str) -> None:
         if self.reply is not None:

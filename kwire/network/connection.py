@@ -136,6 +136,8 @@ class Connection:
         self._framing = Framing(client_id)
         self._unanswered_of: Counter[type[Request[Message]]] = Counter()
         """How many requests of a kind wait for their answers."""
+        self._expiries: deque[float] = deque()
+        """When those expire, in their order, but for any that has one behind it that expires earlier."""
         self._arriving_since_s: float | None = None
         """When the first of an answer was read that is not complete."""
         self._known_share = 0.0
@@ -202,6 +204,9 @@ class Connection:
             self._wake()
             return
         self._unanswered_of[type(unsent.request)] += 1
+        while self._expiries and self._expiries[-1] > expires_at_ms:
+            self._expiries.pop()
+        self._expiries.append(expires_at_ms)
         self.expires_at_ms = min(self.expires_at_ms, expires_at_ms)
         self._metrics.sent(self._traffic, message.api_key, len(frame), now_ms)
         self._put_out(frame)
@@ -348,7 +353,7 @@ class Connection:
             if answers := self._framing.received(received):
                 for answer in answers:
                     self._take(answer, self._arrival_ms())
-                self.expires_at_ms = min((sent.expires_at_ms for sent in self._sent), default=NEVER_MS)
+                self.expires_at_ms = self._expiries[0] if self._expiries else NEVER_MS
                 self._known_share = 0.0
                 self._on_answers()
             if self._arriving_since_s is None and self._framing.missing_bytes > 1:
@@ -382,6 +387,8 @@ class Connection:
             return
         assert isinstance(answer.sender, _Sent)
         self._unanswered_of[type(answer.sender.unsent.request)] -= 1
+        if self._expiries[0] == answer.sender.expires_at_ms:
+            self._expiries.popleft()
         if throttle_time_ms := getattr(answer.response, "throttle_time_ms", 0):
             self._completed.append(partial(self._throttle, throttle_time_ms))
         self._completed.append(partial(self._answered, answer.sender, answer.response, answer.size_bytes, arrival_ms))

@@ -184,6 +184,29 @@ def test_a_request_may_have_a_longer_time_of_its_own(
     in_virtual_time(scenario)
 
 
+def test_of_several_requests_the_one_that_expires_first_ends_the_connection(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
+) -> None:
+    """Whichever was sent first, and whatever was answered before."""
+    rig = make_rig(network, "broker:9092", request_timeout_ms=10_000)
+    answers = [MetadataResponse(), None, None, None]
+    network.hosts[BROKER] = scripted_broker(lambda request, version: answers.pop(0))
+
+    async def scenario() -> None:
+        async with rig.running():
+            assert (await rig.send(timeout_ms=5_000).wait()).error is None
+            patient, impatient, last = (
+                rig.send(timeout_ms=60_000),
+                rig.send(timeout_ms=20_000),
+                rig.send(timeout_ms=30_000),
+            )
+            for outcome in (patient, impatient, last):
+                assert isinstance((await outcome.wait()).error, DisconnectError)
+                assert outcome.at_s == pytest.approx(20, abs=0.1)
+
+    in_virtual_time(scenario)
+
+
 def test_dialling_into_a_black_hole_is_given_up_and_takes_longer_each_time(
     in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig
 ) -> None:
