@@ -125,7 +125,10 @@ class Mailbox:
     def remove(self, event: BackgroundEvent) -> None:
         """What it asked for is done. Nothing happens if it is not there."""
         with self._lock:
-            self._to_application = deque(each for each in self._to_application if each is not event)
+            if self._to_application and self._to_application[0] is event:  # as a rule
+                self._to_application.popleft()
+            else:
+                self._to_application = deque(each for each in self._to_application if each is not event)
 
     def discard_background(self, unwanted: Callable[[BackgroundEvent], bool]) -> None:
         """Drop queued background events that a call of the user has made pointless."""
