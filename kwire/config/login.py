@@ -73,7 +73,7 @@ def _password_login(config: SecurityConfig, options: Mapping[str, str]) -> Login
     if config.sasl_credentials_provider is not None:
         names = ("sasl_username", "sasl_password", "sasl_jaas_config")
         if given := [name for name in names if getattr(config, name) is not None]:
-            raise ConfigError(f"sasl_credentials_provider and {' and '.join(given)} are both given; give one")
+            raise ConfigError(f"sasl_credentials_provider is given, and {', '.join(given)} as well; give one")
         return Login(provider=config.sasl_credentials_provider)
     username = _one("sasl_username", config.sasl_username, options.get("username"))
     password = _one("sasl_password", config.sasl_password, _secret(options.get("password")))

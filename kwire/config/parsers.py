@@ -29,7 +29,7 @@ class BadValueError(ValueError):
     """Why a value cannot be taken.
 
     Args:
-        may_be_secret: Whether the value is not shown: it may be what a function in its place would have given.
+        may_be_secret: Whether the error hides the value: where a function is wanted, somebody may give the secret.
     """
 
     def __init__(self, why: str, *, may_be_secret: bool = False) -> None:

@@ -66,6 +66,7 @@ def check_takes_nothing(function: Callable[[], object]) -> None:
     try:
         inspect.signature(function).bind()
     except TypeError as error:
-        raise BadValueError(f"called without arguments, and cannot be: {error}") from None
+        why = f"called without arguments, and cannot be: {error}"
+        raise BadValueError(why, may_be_secret=True) from None  # a partial shows what it was given
     except ValueError:
         return  # written in C: there is nothing to look at

@@ -200,9 +200,9 @@ class OffsetCommitManager:
         return PollResult(requests, wake_at_ms)
 
     def _is_overtaking(self, destination: Destination | None) -> bool:
-        """Whether a commit that is sent now may overtake an earlier one, which would undo it: one that may have to be
-        repeated, or is under way to this broker over another connection, where it may be slower. What was sent to a
-        former coordinator cannot undo anything."""
+        """Whether a commit that is sent now may overtake an earlier one, and be undone by it. The earlier one may have
+        to be repeated. Or it is under way to this broker over another connection, which may be slower; that counts
+        though its caller has given up. What was sent to a former coordinator cannot undo anything."""
         last = self._repeatable
         if last is not None and last.state.in_flight and not (last.settled or last.given_up):
             return True
@@ -262,8 +262,8 @@ class OffsetCommitManager:
             on_answer=partial(self._on_answer, commit, identity, destination),
             on_failure=partial(self._on_failure, commit, destination),
             max_version=MAX_VERSION,
-            # The broker reads it when it has answered what stands in front of it. If we have given that up by then,
-            # and committed more over another connection, this commit would undo it.
+            # The broker reads it when it has answered what stands in front of it. If this commit was given up by then,
+            # made again over another connection, and followed by others, it would undo those.
             only_behind_its_kind=True,
         )
 

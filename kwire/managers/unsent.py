@@ -60,8 +60,8 @@ class UnsentRequest(Generic[R]):
             that brought some of it to the last.
         min_version, max_version: Narrow the negotiated version where the meaning of the request needs it.
         timeout_ms: From now until the answer; None for `request_timeout_ms`.
-        only_behind_its_kind: Not sent while its connection waits for the answer to a request of another kind, and what
-            comes after it not before it. A broker reads the next request when it has answered the one before.
+        only_behind_its_kind: Not sent while its connection waits for the answer to a request of another kind. Requests
+            that are made later wait behind it. A broker reads a request when it has answered the one before.
     """
 
     request: Request[R]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 import trio
 
 from kwire.clock import chance, unguessable
-from kwire.config import ConsumerConfig, CredentialsProvider, Login, SaslMechanism, login_of
+from kwire.config import ConsumerConfig, Login, SaslMechanism, login_of
 from kwire.errors import (
     AuthenticationError,
     IllegalSaslStateError,
@@ -53,6 +53,7 @@ class Authentication:
         self._mechanism = config.sasl_mechanism
         self._login: Login = login_of(config)
         self._keys = ScramKeyCache()
+        self._one_at_a_time = trio.CapacityLimiter(1)
         self.tokens: TokenLogin | None = None
         if self._mechanism is SaslMechanism.GSSAPI:
             from kwire.network.gssapi import load_library
@@ -63,7 +64,29 @@ class Authentication:
 
             self.tokens = TokenLogin(config, self._login)
 
-    async def run(self, ask: Ask, versions: BrokerVersions, node: Node) -> float:
+    @property
+    def question(self) -> str:
+        """What somebody else is asked before a broker is."""
+        if self.tokens is not None:
+            return "the question for a token"
+        return "the question to sasl_credentials_provider" if self._login.provider is not None else ""
+
+    async def login(self) -> Login:
+        """What to log in with now. The user's own code, if that says it, is asked by one connection at a time.
+
+        Raises:
+            SaslAuthenticationError: it does not say it.
+        """
+        if self._login.provider is None:
+            return self._login
+        from kwire.network.login.credentials import ask_for_credentials
+
+        username, password = await trio.to_thread.run_sync(
+            ask_for_credentials, self._login.provider, abandon_on_cancel=True, limiter=self._one_at_a_time
+        )
+        return replace(self._login, username=username, password=password)
+
+    async def run(self, login: Login, ask: Ask, versions: BrokerVersions, node: Node) -> float:
         """Log in.
 
         Returns:
@@ -73,27 +96,24 @@ class Authentication:
             AuthenticationError: the two do not accept each other.
             UnsupportedVersionError: the broker does not know SaslAuthenticate.
         """
-        exchange = await self._exchange(node)
+        exchange = await self._exchange(login, node)
         await self._choose_mechanism(ask, versions, node)
         version, lifetime_ms = versions.pick(SaslAuthenticateRequest), 0
         message: bytes | None = await _said(exchange)
         while message is not None:
             answer = await ask(SaslAuthenticateRequest(auth_bytes=message), version)
-            self._check(answer, exchange, node)
+            self._check(answer, exchange, login, node)
             lifetime_ms = answer.session_lifetime_ms
             message = await self._reply(exchange, answer.auth_bytes, node)
         if not exchange.is_complete:
             raise IllegalSaslStateError(f"broker {node} ends {self._mechanism.value} before it is through")
         return float(lifetime_ms)
 
-    async def _exchange(self, node: Node) -> SaslExchange:
+    async def _exchange(self, login: Login, node: Node) -> SaslExchange:
         if self._mechanism is SaslMechanism.GSSAPI:
             from kwire.network.gssapi import GssapiExchange
 
-            return GssapiExchange(self._login, node.host)
-        login = self._login
-        if login.provider is not None:
-            login = self._login = await _with_credentials(login, login.provider)
+            return GssapiExchange(login, node.host)
         token = await self.tokens.token() if self.tokens is not None else None
         nonce = urlsafe_b64encode(unguessable(NONCE_BYTES)).decode()
         return exchange_for(self._mechanism, login, nonce=nonce, keys=self._keys, token=token)
@@ -112,31 +132,20 @@ class Authentication:
         if code is not ErrorCode.NONE:
             raise AuthenticationError(f"broker {node} refuses SaslHandshake: {code.name}")
 
-    def _check(self, answer: SaslAuthenticateResponse, exchange: SaslExchange, node: Node) -> None:
+    def _check(self, answer: SaslAuthenticateResponse, exchange: SaslExchange, login: Login, node: Node) -> None:
         code = ErrorCode.of(answer.error_code)
         if code is ErrorCode.NONE:
             return
         said = "; ".join(dict.fromkeys(text for text in (exchange.server_error, answer.error_message) if text))
         kind = IllegalSaslStateError if code is ErrorCode.ILLEGAL_SASL_STATE else SaslAuthenticationError
-        raise kind(f"broker {node} refuses the login{self._who} by {self._mechanism.value}: {said or code.name}")
+        who = f" of {login.username}" if login.username else ""
+        raise kind(f"broker {node} refuses the login{who} by {self._mechanism.value}: {said or code.name}")
 
     async def _reply(self, exchange: SaslExchange, challenge: bytes, node: Node) -> bytes | None:
         try:
             return await _said(exchange, challenge)
         except AuthenticationError as error:
             raise type(error)(f"broker {node}: {error}") from None
-
-    @property
-    def _who(self) -> str:
-        return f" of {self._login.username}" if self._login.username else ""
-
-
-async def _with_credentials(login: Login, provider: CredentialsProvider) -> Login:
-    """Those of now."""
-    from kwire.network.login.credentials import ask_for_credentials
-
-    username, password = await trio.to_thread.run_sync(ask_for_credentials, provider, abandon_on_cancel=True)
-    return replace(login, username=username, password=password)
 
 
 async def _said(exchange: SaslExchange, challenge: bytes | None = None) -> bytes | None:

@@ -141,6 +141,7 @@ class NetworkClient:
         self._connections_changed = False
         self._give_up_at_ms = NEVER_MS
         self._waiting: list[_Waiting] = []
+        self._is_ending = False
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
         self.ever_connected = False
@@ -180,7 +181,7 @@ class NetworkClient:
         held: set[Connection] = set()
         for item in waiting:
             connection, ready_at_ms = self._connection_for(item.request.destination, now_ms)
-            if connection is not None and (connection in held or not connection.has_room_for(item.request)):
+            if connection is not None and (connection in held or not self._has_room(connection, item.request)):
                 held.add(connection)  # nothing overtakes what waits here
                 ready_at_ms = NEVER_MS  # the next answer wakes us
             elif connection is not None and connection.may_send(now_ms):
@@ -191,6 +192,9 @@ class NetworkClient:
             self._waiting.append(item)
             wake_at_ms = min(wake_at_ms, item.expires_at_ms, ready_at_ms)
         return wake_at_ms
+
+    def _has_room(self, connection: Connection, request: AnyUnsentRequest) -> bool:
+        return self._is_ending or connection.has_room_for(request)
 
     def complete(self, now_ms: float) -> int:
         """Run the handlers of everything that was answered or has failed; how many there were."""
@@ -205,6 +209,11 @@ class NetworkClient:
         for key, connection in self._connections.items():
             if key.channel is not Channel.COORDINATOR:
                 connection.close()
+
+    def send_last(self) -> None:
+        """The consumer ends: what is sent from now on is the last. So nothing is held back any more: there will be no
+        later commit that a late one could undo."""
+        self._is_ending = True
 
     def close(self) -> None:
         for connection in self._connections.values():

@@ -137,7 +137,7 @@ class Connection:
         self._unanswered_of: Counter[type[Request[Message]]] = Counter()
         """How many requests of a kind wait for their answers."""
         self._expiries: deque[float] = deque()
-        """When those expire, in their order, but for any that has one behind it that expires earlier."""
+        """When those expire, the earliest first. One that expires later than a request behind it is left out."""
         self._arriving_since_s: float | None = None
         """When the first of an answer was read that is not complete."""
         self._known_share = 0.0
@@ -240,7 +240,7 @@ class Connection:
         """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled.
 
         Args:
-            is_farewell: the consumer ends. What it has said last, as that it leaves the group, is to be carried out.
+            is_farewell: the consumer ends. What it said last, such as that it leaves the group, is to be carried out.
         """
         if not is_farewell:
             self._take_back_unread()
@@ -316,13 +316,14 @@ class Connection:
         assert self._handshake is not None
         while True:
             await sleep_until_renewal(self._handshake.session_lifetime_ms, self._longest_wait_ms)
+            login = await authentication.login()  # takes its time perhaps: requests go on meanwhile
             self._renewing = True
             while self._framing.in_flight:
                 self._drained = trio.Event()
                 await self._drained.wait()
             began_s = trio.current_time()
             with trio.fail_after(self._renewal_timeout_ms / 1000.0):
-                lifetime_ms = await authentication.run(self._ask, self._versions, self.node)
+                lifetime_ms = await authentication.run(login, self._ask, self._versions, self.node)
             self._renewal_ms = (trio.current_time() - began_s) * 1000.0
             self._handshake.session_lifetime_ms = lifetime_ms
             self._renewing = False

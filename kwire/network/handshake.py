@@ -106,9 +106,11 @@ async def authenticate(handshake: Handshake) -> None:
     """Log in, if there is a login."""
     authentication = handshake.security.authentication
     if authentication is not None:
-        if authentication.tokens is not None:
-            handshake.asked = "the question for a token"
-        handshake.session_lifetime_ms = await authentication.run(handshake.ask, handshake.versions, handshake.node)
+        handshake.asked = authentication.question or handshake.asked
+        login = await authentication.login()
+        handshake.session_lifetime_ms = await authentication.run(
+            login, handshake.ask, handshake.versions, handshake.node
+        )
 
 
 async def negotiate_versions(handshake: Handshake) -> None:

@@ -172,6 +172,7 @@ class NetworkLoop:
     async def _finish(self, close: Close) -> None:
         """Let commits finish, leave the group, end the fetch sessions; when time is up, the rest stays undone."""
         managers = self._managers
+        self._client.send_last()
         await self._until(lambda: managers.offset_commit.idle, managers.poll_commits, close.deadline_ms)
         managers.offset_commit.close()
         managers.membership.close(leave_group=close.leave_group)

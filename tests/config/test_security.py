@@ -6,6 +6,7 @@ import copy
 import pickle
 import ssl
 import traceback
+from functools import partial
 
 import pytest
 
@@ -87,7 +88,7 @@ def test_a_java_login_that_cannot_be_read_is_refused_without_being_shown(text: s
         ({**SASL, "sasl_mechanism": "SCRAM-SHA-256"}, "needs sasl_username and sasl_password"),
         (
             {**SASL, **LOGIN, "sasl_credentials_provider": lambda: ("me", HUSH)},
-            "sasl_credentials_provider and sasl_username and sasl_password are both given; give one",
+            "sasl_credentials_provider is given, and sasl_username, sasl_password as well; give one",
         ),
         (
             {"security_protocol": "SASL_SSL", "sasl_credentials_provider": lambda: ("me", HUSH)},
@@ -96,7 +97,10 @@ def test_a_java_login_that_cannot_be_read_is_refused_without_being_shown(text: s
         ({**SASL, "sasl_credentials_provider": HUSH}, "sasl_credentials_provider=<secret>: gives no credentials"),
         ({**SASL, "sasl_oauth_token_provider": HUSH}, "sasl_oauth_token_provider=<secret>: gives no tokens"),
         ({**SASL, "sasl_credentials_provider": dict}, "sasl_credentials_provider=.*a class; give an object of it"),
-        ({**SASL, "sasl_credentials_provider": lambda user: user}, "called without arguments, and cannot be"),
+        (
+            {**SASL, "sasl_credentials_provider": partial(lambda *, password, user: (user, password), password=HUSH)},
+            "sasl_credentials_provider=<secret>: called without arguments, and cannot be",
+        ),
         ({**SASL, "sasl_mechanism": "OAUTHBEARER"}, "needs to know where tokens come from"),
         (
             {**SASL, **LOGIN, "sasl_jaas_config": f"{PLAIN} username=another password={HUSH};"},

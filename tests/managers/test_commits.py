@@ -317,6 +317,18 @@ def test_a_commit_does_not_overtake_the_one_before_it_on_another_connection(scen
     assert scenario.unsent(OffsetCommitRequest).destination.channel is Channel.CONTROL
 
 
+def test_nor_does_it_overtake_one_that_its_caller_has_given_up(scenario: Scenario) -> None:
+    """The broker carries that out all the same."""
+    scenario.become_stable(O0)
+    commit(scenario, {O0: OffsetAndMetadata(5)}).abandon()
+    scenario.post(EnforceRebalance("because"))
+    scenario.run_callback()
+    commit_async(scenario, {O0: OffsetAndMetadata(6)})
+    assert committed(scenario) == [{("orders", 0): 5}]
+    scenario.answer_commit()
+    assert committed(scenario) == [{("orders", 0): 6}]
+
+
 def test_until_the_leader_has_assigned_a_commit_is_told_to_wait_for_the_next_poll(scenario: Scenario) -> None:
     scenario.become_stable(O0)
     scenario.post(EnforceRebalance("because"))

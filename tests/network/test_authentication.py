@@ -15,7 +15,7 @@ from kwire.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from kwire.network.authentication import EARLIEST, LATEST, LEAST_PAUSE_MS, renew_after_ms
+from kwire.network.authentication import EARLIEST, LATEST, LEAST_PAUSE_MS, Authentication, renew_after_ms
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.metadata import MetadataResponse
@@ -25,6 +25,7 @@ from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kwire.config import Login
     from tests.network.conftest import InVirtualTime, MakeRig, MemoryNetwork, MemoryStream, Peer
 
 ADDRESS = ("broker", 9092)
@@ -224,6 +225,36 @@ def test_nothing_comes_between_the_steps_of_a_renewal_and_what_was_sent_before_i
     assert set(errors) == {None}
     assert hourly.connections == 1
     assert names[renewal + 1] == "SaslAuthenticate"
+
+
+def test_requests_go_on_while_the_users_code_is_asked_for_the_credentials_of_a_renewal(
+    in_virtual_time: InVirtualTime,
+    network: MemoryNetwork,
+    make_rig: MakeRig,
+    hourly: SaslBroker,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once = Authentication.login
+
+    async def slowly(authentication: Authentication) -> Login:
+        if trio.current_time() > 60:
+            await trio.sleep(60)
+        return await at_once(authentication)
+
+    monkeypatch.setattr(Authentication, "login", slowly)
+
+    async def scenario() -> None:
+        rig = make_rig(network, "broker:9092", **LOGIN)
+        async with rig.running():
+            while trio.current_time() < 3_600:
+                sent_at_s = trio.current_time()
+                assert (await rig.send().wait()).error is None
+                assert trio.current_time() - sent_at_s < 1
+                await trio.sleep(10)
+
+    in_virtual_time(scenario)
+    assert len(hourly.times_of("SaslAuthenticate")) == 2
+    assert hourly.connections == 1
 
 
 def test_a_renewal_that_is_refused_ends_the_connection_and_says_so(

@@ -187,14 +187,12 @@ def test_a_request_may_have_a_longer_time_of_its_own(
 def test_of_several_requests_the_one_that_expires_first_ends_the_connection(
     in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, scripted_broker: type[ScriptedBroker]
 ) -> None:
-    """Whichever was sent first, and whatever was answered before."""
-    rig = make_rig(network, "broker:9092", request_timeout_ms=10_000)
-    answers = [MetadataResponse(), None, None, None]
-    network.hosts[BROKER] = scripted_broker(lambda request, version: answers.pop(0))
+    """Whichever was sent first."""
+    rig = make_rig(network, "broker:9092")
+    network.hosts[BROKER] = scripted_broker(nothing)
 
     async def scenario() -> None:
         async with rig.running():
-            assert (await rig.send(timeout_ms=5_000).wait()).error is None
             patient, impatient, last = (
                 rig.send(timeout_ms=60_000),
                 rig.send(timeout_ms=20_000),
@@ -203,6 +201,32 @@ def test_of_several_requests_the_one_that_expires_first_ends_the_connection(
             for outcome in (patient, impatient, last):
                 assert isinstance((await outcome.wait()).error, DisconnectError)
                 assert outcome.at_s == pytest.approx(20, abs=0.1)
+
+    in_virtual_time(scenario)
+
+
+def test_an_answer_leaves_the_others_their_time(
+    in_virtual_time: InVirtualTime, rig: Rig, peer: type[Peer], offer: Callable[[], ApiVersionsResponse]
+) -> None:
+    """Of each, whether it would have expired before those behind it, or after."""
+
+    async def slow_broker(stream: MemoryStream) -> None:
+        one = peer(stream)
+        for after_s, answer in ((0, offer()), (5, MetadataResponse()), (10, MetadataResponse())):
+            received = await one.next_request()
+            assert received is not None
+            _request, version, header = received
+            await trio.sleep(after_s)
+            await one.answer(header, version, answer)
+        await trio.sleep_forever()
+
+    rig.network.hosts[BROKER] = slow_broker
+
+    async def scenario() -> None:
+        async with rig.running():
+            sent = [rig.send(timeout_ms=timeout_ms) for timeout_ms in (60_000, 20_000, 30_000)]
+            assert [(await each.wait()).at_s for each in sent] == pytest.approx([5, 15, 30], abs=0.1)
+            assert [each.error is None for each in sent] == [True, True, False]
 
     in_virtual_time(scenario)
 

@@ -138,10 +138,11 @@ def _take_tokens(given: dict[str, object]) -> CallbackTokens | None:
 
 def _take_credentials(given: dict[str, object]) -> ChangingCredentials:
     """Gives kwire user name and password, if it needs both and has them. What is missing is its to say."""
-    username, password = given.get("sasl.username"), given.get("sasl.password")
+    dotted = {name.replace("_", "."): name for name in given}
+    username, password = (given.get(dotted.get(name, "")) for name in ("sasl.username", "sasl.password"))
     if not isinstance(username, str) or not isinstance(password, str) or not _has_mechanism(given, _TAKE_PASSWORDS):
         return ChangingCredentials()
-    del given["sasl.username"], given["sasl.password"]
+    del given[dotted["sasl.username"]], given[dotted["sasl.password"]]
     given["sasl_credentials_provider"] = found = ChangingCredentials(username, password)
     return found
 

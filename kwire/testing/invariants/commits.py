@@ -139,8 +139,8 @@ def commits_are_kept(ledger: Ledger) -> Iterator[Violation]:
 
 
 def commits_are_not_undone(ledger: Ledger) -> Iterator[Violation]:
-    """What a member was told is committed, no commit goes back behind, but for what no poll returns: a broker may carry
-    out one long after its member has made it again, and more. Not where logs were cut, as above, or members sought."""
+    """Once a member was told of a commit, no other one goes back behind it, except over what no poll returns. A broker
+    may carry out a commit long after its member has made it again. Not where logs were cut, or members sought."""
     told: dict[TopicPartition, int] = {}
     hidden: dict[TopicPartition, set[int]] = {}
     goes_back: set[TopicPartition] = set()

@@ -126,8 +126,8 @@ class SimulatedLink:
         self.is_client_gone = True
 
     def answer(self, data: bytes) -> None:
-        """Of the broker. The first that meets nobody goes out all the same, and a reset comes back: so the broker
-        reads, and carries out, the request that stood behind this one."""
+        """The broker sends it. When the client has gone, it is lost, and a reset comes back after it: so the broker has
+        read the next request by then, and carries that out."""
         if self.is_client_gone:
             self.to_client.reset()
         else:

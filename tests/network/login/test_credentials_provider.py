@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import cast
+import threading
+from typing import TYPE_CHECKING, cast
 
 import pytest
+import trio
+import trio.testing
 
 from kwire.config import CredentialsAnswer, CredentialsProvider, Secret
 from kwire.errors import SaslAuthenticationError
+from kwire.network.authentication import Authentication
 from kwire.network.login.credentials import ask_for_credentials
+
+if TYPE_CHECKING:
+    from tests.network.login.conftest import MakeConfig
 
 HUSH = "hunter2"
 
@@ -62,3 +69,27 @@ def test_a_provider_that_fails_is_told(failure: BaseException) -> None:
     with pytest.raises(SaslAuthenticationError, match=f"failed: {type(failure).__name__}") as caught:
         ask_for_credentials(provider)
     assert caught.value.__cause__ is failure
+
+
+def test_connections_ask_one_after_the_other(make_config: MakeConfig) -> None:
+    asked, goes_on = list[str](), threading.Event()
+
+    def provider() -> CredentialsAnswer:
+        asked.append("")
+        assert goes_on.wait(10.0)
+        return "me", HUSH
+
+    config = make_config(sasl_mechanism="PLAIN", sasl_credentials_provider=provider)
+
+    async def scenario() -> None:
+        authentication = Authentication(config)
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(authentication.login)
+            while not asked:
+                await trio.testing.wait_all_tasks_blocked(0.01)
+            assert len(asked) == 1
+            goes_on.set()
+
+    trio.run(scenario)
+    assert len(asked) == 3

@@ -19,6 +19,8 @@ from kwire.testing.simulation.weather import Weather
 if TYPE_CHECKING:
     from tests.testing.simulation.row_world import (
         BOTH,
+        GROUP,
+        T0,
         TOPIC,
         Listening,
         both_protocols,
@@ -27,7 +29,26 @@ if TYPE_CHECKING:
         scripted,
     )
 else:
-    from row_world import BOTH, TOPIC, Listening, both_protocols, group_of_two, reading, scripted
+    from row_world import BOTH, GROUP, T0, TOPIC, Listening, both_protocols, group_of_two, reading, scripted
+
+# --- the last commit ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("timeout", [0.1, 2.0])
+@both_protocols
+@scripted()
+def test_row_48_the_last_commit_goes_out_though_a_heartbeat_has_no_answer(
+    script: Script, protocol: str, timeout: float
+) -> None:
+    """Behind it: no later commit is made that this one could undo."""
+    consumer, _ = reading(script, group_protocol=protocol, enable_auto_commit=True, auto_commit_interval_ms=600_000)
+    beat = HeartbeatRequest if protocol == "classic" else ConsumerGroupHeartbeatRequest
+    rule = script.cluster.control.on(beat, times=1).delay(5_000, handled=True)
+    script.until(lambda: rule.fired)
+    consumer.close(timeout)
+    script.sleep(6_000)
+    assert script.cluster.committed(GROUP)[T0].offset == 1
+
 
 # --- clocks ---------------------------------------------------------------------------------------------------
 
