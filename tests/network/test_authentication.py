@@ -246,7 +246,7 @@ def test_requests_go_on_while_the_users_code_is_asked_for_the_credentials_of_a_r
     async def scenario() -> None:
         rig = make_rig(network, "broker:9092", **LOGIN)
         async with rig.running():
-            while trio.current_time() < 3_600:
+            while trio.current_time() < 3_550:
                 sent_at_s = trio.current_time()
                 assert (await rig.send().wait()).error is None
                 assert trio.current_time() - sent_at_s < 1
