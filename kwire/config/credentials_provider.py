@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
-from kwire.config.parsers import BadValueError, Parser
+from kwire.config.parsers import Parser
 from kwire.config.secret import Secret
-from kwire.config.token_provider import check_takes_nothing
+from kwire.config.token_provider import function_without_arguments
 
 VALID = "a function or coroutine function that returns user name and password, or None"
 
@@ -24,9 +24,4 @@ def credentials_provider() -> Parser[CredentialsProvider | None]:
 def _read(value: object) -> CredentialsProvider | None:
     if value is None:
         return None
-    if isinstance(value, type):
-        raise BadValueError("a class; give an object of it")
-    if not callable(value):
-        raise BadValueError("gives no credentials", may_be_secret=True)
-    check_takes_nothing(value)
-    return value
+    return cast("CredentialsProvider", function_without_arguments(value, "gives no credentials"))

@@ -34,7 +34,7 @@ class Login:
     username: str = ""
     password: Secret | None = None
     provider: CredentialsProvider | None = None
-    """Says name and password at each login, in the place of the two above."""
+    """Called for user name and password before each login; the two above are empty then."""
     is_delegation_token: bool = False
     """Whether these are a delegation token's id and hmac (KIP-48); for SCRAM alone."""
     client_id: str | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, cast, runtime_checkable
 
 from kwire.config.parsers import BadValueError, Parser
 
@@ -51,22 +51,28 @@ def token_provider() -> Parser[TokenProvider | None]:
 def _read(value: object) -> TokenProvider | None:
     if value is None:
         return None
+    if isinstance(value, TokenSource) and not isinstance(value, type):
+        function_without_arguments(value.token, "gives no tokens")
+        return value
+    return cast("TokenProvider", function_without_arguments(value, "gives no tokens"))
+
+
+def function_without_arguments(value: object, otherwise: str) -> Callable[[], object]:
+    """It. Not shown in errors: somebody may have given the secret itself, and a partial shows its arguments.
+
+    Raises:
+        BadValueError: it is none; `otherwise` says what that means.
+    """
     if isinstance(value, type):
         raise BadValueError("a class; give an object of it")
-    if not isinstance(value, TokenSource) and not callable(value):
-        raise BadValueError("gives no tokens", may_be_secret=True)
-    check_takes_nothing(value.token if isinstance(value, TokenSource) else value)
-    return value
-
-
-def check_takes_nothing(function: Callable[[], object]) -> None:
-    """Raises: BadValueError, if it cannot be called without arguments."""
+    if not callable(value):
+        raise BadValueError(otherwise, may_be_secret=True)
     import inspect  # takes time to load, which others do without
 
     try:
-        inspect.signature(function).bind()
+        inspect.signature(value).bind()
     except TypeError as error:
-        why = f"called without arguments, and cannot be: {error}"
-        raise BadValueError(why, may_be_secret=True) from None  # a partial shows what it was given
+        raise BadValueError(f"called without arguments, and cannot be: {error}", may_be_secret=True) from None
     except ValueError:
-        return  # written in C: there is nothing to look at
+        pass  # written in C: there is nothing to look at
+    return value

@@ -66,16 +66,16 @@ class Authentication:
 
     @property
     def question(self) -> str:
-        """What somebody else is asked before a broker is."""
+        """What is asked before the broker, as errors name it; empty if nothing is."""
         if self.tokens is not None:
             return "the question for a token"
         return "the question to sasl_credentials_provider" if self._login.provider is not None else ""
 
     async def login(self) -> Login:
-        """What to log in with now. The user's own code, if that says it, is asked by one connection at a time.
+        """The credentials to log in with now. A provider is called for one connection at a time.
 
         Raises:
-            SaslAuthenticationError: it does not say it.
+            SaslAuthenticationError: the provider failed, or returned something else.
         """
         if self._login.provider is None:
             return self._login

@@ -287,6 +287,18 @@ def test_credentials_are_changed_for_later_logins(module: Any) -> None:  # noqa:
         consumer.close()
 
 
+def test_credentials_are_changed_where_settings_have_underscores() -> None:
+    """As kwire's own have them. confluent-kafka takes none."""
+    with Cluster(topics={"orders": 1}, users={"alice": "new"}, sasl_mechanisms=["PLAIN"]) as cluster:
+        cluster.produce("orders", b"0")
+        login = {"sasl_mechanism": "PLAIN", "sasl_username": "alice", "sasl_password": "old"}
+        consumer = adapter.Consumer({**settings(cluster), "security_protocol": "SASL_PLAINTEXT", **login})
+        consumer.set_sasl_credentials("alice", "new")
+        consumer.subscribe(["orders"])
+        assert read_values(consumer, 1) == [b"0"]
+        consumer.close()
+
+
 @BOTH
 def test_credentials_are_texts(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     """Without a login they have no effect, and are no error."""

@@ -249,7 +249,7 @@ class Consumer:
             return librdkafka_group_metadata(session.consumer.group_metadata())
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """For each login from now on, by PLAIN and SCRAM. Connections of now stay as they are."""
+        """Used for each later login by PLAIN or SCRAM. Open connections stay as they are."""
         self._kwire.check_open()
         self._kwire.own.credentials.set(username, password)
 

@@ -1,4 +1,4 @@
-"""`sasl.username` and `sasl.password` as what gives kwire its credentials: a program may set others meanwhile."""
+"""User name and password of one consumer, which the program may change while it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kwire.config import Secret
 
 
 class ChangingCredentials:
-    """A `CredentialsProvider` of kwire, which asks for each login. Any thread may set others."""
+    """A `CredentialsProvider`: kwire calls it before each login. Any thread may call `set`."""
 
     def __init__(self, username: str = "", password: str = "") -> None:
         self._now = username, Secret(password)

@@ -137,7 +137,7 @@ def _take_tokens(given: dict[str, object]) -> CallbackTokens | None:
 
 
 def _take_credentials(given: dict[str, object]) -> ChangingCredentials:
-    """Gives kwire user name and password, if it needs both and has them. What is missing is its to say."""
+    """Puts `sasl_credentials_provider` in the place of user name and password. If one is missing, kwire raises that."""
     dotted = {name.replace("_", "."): name for name in given}
     username, password = (given.get(dotted.get(name, "")) for name in ("sasl.username", "sasl.password"))
     if not isinstance(username, str) or not isinstance(password, str) or not _has_mechanism(given, _TAKE_PASSWORDS):

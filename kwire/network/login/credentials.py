@@ -10,7 +10,7 @@ _NAME = "sasl_credentials_provider"
 
 
 def ask_for_credentials(provider: CredentialsProvider) -> tuple[str, Secret]:
-    """What it says now.
+    """The user name and password that the provider returns.
 
     Raises:
         SaslAuthenticationError: it failed, or what it returned is something else.
