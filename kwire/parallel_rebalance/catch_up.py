@@ -56,6 +56,7 @@ class CatchUpManager(LagPolicy):
         self._handed_out: Sequence[Delivered] = ()
         """What the application was at when it asked for progress."""
         self._now_ms = 0.0
+        self._seen = self._metadata.cluster
         self._lag = LagLookUp(setting)
         losses = Losses(self._on_offsets_lost, self._on_log_diverged)
         self._cursors = [child_cursor(setting, buffer, losses) for buffer in setting.buffer.children]
@@ -237,16 +238,40 @@ class CatchUpManager(LagPolicy):
         is its own. Another topic of the same name makes all that is known void."""
         partition, state = self._main.partitions[tp], self.states[tp]
         if self._is_recreated(state):
-            self.forget((tp,))
+            self._start_over(tp)
         elif partition.has_position and partition.epoch != state.main_epoch and partition.consumed is not None:
-            reading = [child for child in self._children if tp in child.parts]
-            for child in reading:
-                self._enter_part(child, tp)
+            reading = self._enter_parts(tp)
             state.main_moved(partition.consumed, partition.epoch, self._new_life())
             self._claim_again(state)
             for child in reading:
                 if child.parts[tp].stop > partition.consumed.offset:
                     child.end(tp, partition.consumed.offset)
+
+    def _start_over(self, tp: TopicPartition) -> None:
+        """Its topic is another one. A position in the old topic is void, as validation finds for a cursor that has been
+        served from it; if only a child has been, the main cursor's position is as void.
+
+        While nobody has been served, nobody knows which of the topics the group's offset is of. The main cursor goes on
+        there, as it would without children: not at its head, which was the old topic's.
+        """
+        self._enter_parts(tp)
+        partition, state = self._main.partitions[tp], self.states[tp]
+        self.forget((tp,))
+        if partition.topic_id != ZERO_UUID or not partition.has_position:
+            return
+        if state.is_begun:
+            partition.topic_id = state.topic_id
+            self._main.unvalidated.add(tp)
+        elif partition.fetch_offset == state.head.offset != state.low_water().offset:
+            self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(state.low_water().offset))
+            self._main.publish()
+
+    def _enter_parts(self, tp: TopicPartition) -> list[LagPositions]:
+        """How far the children are that read of it, which are returned."""
+        reading = [child for child in self._children if tp in child.parts]
+        for child in reading:
+            self._enter_part(child, tp)
+        return reading
 
     def _enter(self, tp: TopicPartition) -> None:
         for child in self._children:
@@ -309,7 +334,7 @@ class CatchUpManager(LagPolicy):
         """A new topic of that name: nothing to catch up. Else the leader does not know the epoch of what was read, and
         the child goes on where it was."""
         if self._is_recreated(self.states[tp]):
-            self.forget((tp,))
+            self._start_over(tp)
             return
         for child in self._children:
             if tp in child.subscription.awaiting_reset:
@@ -339,6 +364,9 @@ class CatchUpManager(LagPolicy):
 
     def poll(self, now_ms: float) -> PollResult:
         self._now_ms = now_ms
+        if self._seen is not self._metadata.cluster:
+            self._seen = self._metadata.cluster
+            self._changed.update(self.states)  # topics may have been made anew: before a child is fetched for
         self._look_up_lags()
         if self.states:
             self.refresh()

@@ -61,6 +61,11 @@ class CatchUpState:
         """What the application has not been given."""
         return self.undone - self.delivered
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether anything of the lag has been given to the application, or passed over."""
+        return self._done > 0
+
     def epoch_at(self, offset: int) -> int | None:
         """The leader epoch of the record in front of an offset that a range begins at, if it is known."""
         return self._epochs.get(offset)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,7 +37,11 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
 )
 
 if TYPE_CHECKING:
-    from tests.managers.scenario import Scenario
+    from tests.managers.consumer_scenario import ConsumerScenario
+    from tests.managers.scenario import Scenario, all_at_rest
+else:
+    from consumer_scenario import ConsumerScenario
+    from scenario import all_at_rest
 
 O0 = TopicPartition("orders", 0)
 MakeScenario = Callable[..., "Scenario"]
@@ -189,3 +193,49 @@ def test_a_hold_that_comes_after_its_partition_was_given_up_does_not_wait_for_th
     committed(scenario, 70)
     end_of_log(scenario, 120)
     assert fetched(scenario) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 70}
+
+
+# --- topics that were deleted and made anew ---------------------------------------------------------------------
+
+
+@pytest.fixture
+def on_topic_with_id() -> Iterator[ConsumerScenario]:
+    """The group has committed 70, the log ends at 120; neither cursor has an answer yet."""
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make(group_id="billing", enable_auto_commit=False, enable_parallel_rebalance=True)
+        committed(scenario, 70)
+        end_of_log(scenario, 120)
+        assert fetched(scenario) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 70}
+        yield scenario
+
+
+def make_topic_anew(scenario: ConsumerScenario) -> None:
+    """And have the consumer learn of it."""
+    scenario.unanswered = [unsent for unsent in scenario.unanswered if not isinstance(unsent.request, FetchRequest)]
+    scenario.incarnations["orders"] = 2
+    scenario.managers.metadata.request_update()
+    scenario.advance(100)
+    scenario.serve()
+
+
+def test_no_child_reads_a_range_of_the_old_topic_in_the_new_one(on_topic_with_id: ConsumerScenario) -> None:
+    """It did, when neither had been served: the main cursor then began in front of that, and gave it again. Nor may the
+    main cursor pass over what lies in front of an end that may have been the old topic's."""
+    make_topic_anew(on_topic_with_id)
+    assert on_topic_with_id.partition(O0).fetch_offset == 70
+    assert not any(child.partitions for child in on_topic_with_id.subscription.children)
+
+
+def test_the_main_cursor_starts_over_when_a_child_alone_had_been_served(on_topic_with_id: ConsumerScenario) -> None:
+    """Both positions were the old topic's, that is known."""
+    given(on_topic_with_id, 80)
+    make_topic_anew(on_topic_with_id)
+    on_topic_with_id.answer_offsets({O0: 0})
+    on_topic_with_id.serve()
+    assert on_topic_with_id.partition(O0).fetch_offset == 0
+
+
+def test_a_seek_of_the_user_holds_though_the_topic_was_made_anew(on_topic_with_id: ConsumerScenario) -> None:
+    on_topic_with_id.seek(O0, 130)
+    make_topic_anew(on_topic_with_id)
+    assert on_topic_with_id.partition(O0).fetch_offset == 130
