@@ -69,7 +69,8 @@ def check_security(config: SecurityConfig) -> None:
 
 
 def warn_of_unused(values: Mapping[str, object]) -> None:
-    """Say what is given and has no effect with this protocol; the Java client takes such files in silence."""
+    """Say what is given and has no effect with this protocol and mechanism; the Java client takes such files in
+    silence."""
     protocol = values.get("security_protocol", SecurityProtocol.PLAINTEXT)
     assert isinstance(protocol, SecurityProtocol)
     url = values.get("sasl_oauthbearer_token_endpoint_url")
@@ -84,8 +85,22 @@ def warn_of_unused(values: Mapping[str, object]) -> None:
     ]
     if unused:
         log.warning("without effect with security_protocol=%s: %s", protocol.value, ", ".join(sorted(unused)))
-    if protocol is SecurityProtocol.SASL_PLAINTEXT and values.get("sasl_mechanism") is SaslMechanism.PLAIN:
-        log.warning("the password is sent in the clear: sasl_mechanism=PLAIN with security_protocol=SASL_PLAINTEXT")
+    if protocol.is_sasl:
+        mechanism = values.get("sasl_mechanism", SaslMechanism.GSSAPI)
+        assert isinstance(mechanism, SaslMechanism)
+        if unused := [name for name in values if values[name] is not None and _is_of_another(mechanism, name)]:
+            log.warning("without effect with sasl_mechanism=%s: %s", mechanism.value, ", ".join(sorted(unused)))
+        if protocol is SecurityProtocol.SASL_PLAINTEXT and mechanism is SaslMechanism.PLAIN:
+            log.warning("the password is sent in the clear: sasl_mechanism=PLAIN with security_protocol=SASL_PLAINTEXT")
+
+
+def _is_of_another(mechanism: SaslMechanism, name: str) -> bool:
+    """Whether this mechanism has no use for a setting that another one has."""
+    if name in _PASSWORD:
+        return not mechanism.takes_password
+    if name.startswith("sasl_oauth"):
+        return mechanism is not SaslMechanism.OAUTHBEARER
+    return name.startswith("sasl_kerberos") and mechanism is not SaslMechanism.GSSAPI
 
 
 def _check_tls(config: SecurityConfig) -> None:

@@ -158,6 +158,14 @@ def test_a_token_provider_is_enough_to_say_oauthbearer() -> None:
     [
         (LOGIN, "without effect with security_protocol=PLAINTEXT: sasl_password, sasl_username"),
         ({**SASL, **LOGIN, "security_protocol": "SASL_PLAINTEXT"}, "the password is sent in the clear"),
+        (
+            {**SASL, **LOGIN, "sasl_kerberos_service_name": "kafka", "sasl_oauthbearer_scope": "read"},
+            "without effect with sasl_mechanism=PLAIN: sasl_kerberos_service_name, sasl_oauthbearer_scope",
+        ),
+        (
+            {**SASL, **LOGIN, "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": lambda: "token"},
+            "without effect with sasl_mechanism=OAUTHBEARER: sasl_password, sasl_username",
+        ),
     ],
 )
 def test_what_is_given_in_vain_or_sent_in_the_clear_is_warned_of(
