@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from contextlib import asynccontextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
@@ -18,6 +19,7 @@ from kwire.model import Node
 from kwire.network.client import NetworkClient
 from kwire.network.loop import Waker
 from kwire.network.security import Security
+from kwire.network.tcp import TcpStream
 from kwire.protocol.compiler import decode_message, decode_prefix, encode_message
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
@@ -28,7 +30,7 @@ from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 from kwire.protocol.registry import request_class, request_classes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
     from kwire.errors import KafkaError
     from kwire.network.transport import ByteStream
@@ -389,3 +391,15 @@ def refusal() -> Callable[[int | None], ApiVersionsResponse]:
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=keys)
 
     return make
+
+
+@pytest.fixture
+def tcp_pair() -> Iterator[tuple[TcpStream, socket.socket]]:
+    """A stream over the kernel's TCP, and the other end of its connection."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        mine = socket.create_connection(server.getsockname())
+        theirs, _ = server.accept()
+    for each in (mine, theirs):
+        each.setblocking(False)
+    with mine, theirs:
+        yield TcpStream(mine), theirs

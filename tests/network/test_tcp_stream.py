@@ -85,18 +85,6 @@ def test_bytes_are_waited_for_and_land_in_the_buffer(pair: tuple[TcpStream, sock
     assert buffer[:6] == b"answer"
 
 
-@pytest.fixture
-def tcp_pair() -> Iterator[tuple[TcpStream, socket.socket]]:
-    """The same through the kernel's TCP."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        mine = socket.create_connection(server.getsockname())
-        theirs, _ = server.accept()
-    for each in (mine, theirs):
-        each.setblocking(False)
-    with mine, theirs:
-        yield TcpStream(mine), theirs
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere every byte wakes")
 def test_a_large_answer_wakes_once_much_of_it_is_there(tcp_pair: tuple[TcpStream, socket.socket]) -> None:
     stream, theirs = tcp_pair

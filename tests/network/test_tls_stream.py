@@ -151,6 +151,33 @@ def test_the_end_of_the_connection_is_told_after_all_that_came_before_it(says_go
     assert trio.run(connected, server, client) == (b"last words", 0)
 
 
+@pytest.mark.parametrize("is_reset", [False, True])
+def test_a_connection_with_tls_is_reset_as_one_without(
+    tcp_pair: tuple[TcpStream, socket.socket], is_reset: bool
+) -> None:
+    ours, theirs = tcp_pair
+    broker = trio.SocketStream(trio.socket.from_stdlib_socket(theirs))
+
+    async def client() -> None:
+        stream = await shake_hands(ours, client_context(), NODE, never)
+        if is_reset:
+            stream.reset_when_closed()
+        await stream.aclose()
+
+    async def scenario() -> bytes:
+        tls = trio.SSLStream(broker, server_context(), server_side=True, https_compatible=True)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client)
+            await tls.do_handshake()
+        return bytes(await broker.receive_some())
+
+    if is_reset:
+        with pytest.raises(trio.BrokenResourceError):
+            trio.run(scenario)
+    else:
+        assert trio.run(scenario) == b""
+
+
 # --- who is accepted ------------------------------------------------------------------------------------------
 
 
