@@ -373,10 +373,10 @@ class ClusterState:
 
     # --- records and offsets ---------------------------------------------------------------------------------
 
-    def produce(self, topic: str, partition: int, records: Iterable[NewRecord | bytes]) -> int:
+    def produce(self, topic: str, partition: int, records: Iterable[NewRecord | bytes], codec: int = 0) -> int:
         """Write records straight into the log, as one batch; the offset of the first."""
         found = self._partition(topic, partition)
-        batch = build_batch(records, timestamp_ms=self.wall_clock_ms())
+        batch = build_batch(records, timestamp_ms=self.wall_clock_ms(), codec=codec)
         result = found.log.append(batch, found.leader_epoch, self.wall_clock_ms())
         self.changed.notify(found.key)
         return result.base_offset

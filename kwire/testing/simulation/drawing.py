@@ -59,9 +59,17 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
         strikes=_draw_strikes(rng, theme, busy_ms),
     )
     habits = draw_habits(seed, {strike.fault for strike in scenario.strikes})
+    if habits.floods:
+        scenario = _flooded(scenario, theme)
     grows = habits.metadata_max_age_ms < SLOWLY_AGING_MS and rng.random() < 0.3  # it shows when metadata is asked for
     scenario = replace(scenario, habits=habits, grows_at_end=grows)
     return scenario if only is None else _with_only(scenario, only)
+
+
+def _flooded(scenario: Scenario, theme: str) -> Scenario:
+    """The same with members that soon read a flood, of several partitions that one broker leads."""
+    brokers = 2 if theme in NEEDS_BROKERS else 1
+    return replace(scenario, brokers=brokers, topics=(4,), processing_ms=0.0, max_poll_records=500)
 
 
 def with_handling(scenario: Scenario) -> Scenario:
@@ -70,7 +78,7 @@ def with_handling(scenario: Scenario) -> Scenario:
     One that buffers ten records is sent no more than twenty a second: its partitions are held back and let go behind
     a fetch that waits for news, which makes 60 records a second at best.
     """
-    habits = replace(scenario.habits, seeks=0.0, seeks_when_assigned=0.0, pauses=0.0)
+    habits = replace(scenario.habits, seeks=0.0, seeks_when_assigned=0.0, pauses=0.0, floods=0.0)
     handling = draw_handling(scenario.seed)
     rate = min(scenario.records_per_second, 2.0 * handling.most_records)
     return replace(scenario, handling=handling, habits=habits, committing="async", records_per_second=rate)

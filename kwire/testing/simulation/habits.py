@@ -6,8 +6,10 @@ Drawn apart from the scenario, so that a seed's faults stay what they are when h
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+
+from kwire.protocol.deflation import CODECS, LZ4, NONE
 
 # Sought offsets and open transactions mean nothing in a log that was cut; a topic's growth shows when metadata is asked
 # for again.
@@ -21,6 +23,8 @@ NEEDS_BATCHES = "damaged-batches"
 MOVES_POSITIONS = frozenset({CUTS_LOGS, "records-deleted", "refused-positions"})
 # Worlds of smaller seeds were there before members could delay what is asked back, and stay what they were.
 FIRST_WITH_DELAYS = 10_001
+# The same of compressed batches, of headers and of floods.
+FIRST_WITH_SHAPES = 20_001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,9 @@ class Habits:
         auto_offset_reset: with "latest" the group has a commit of each partition from the start on, so that a member
             that resets a position for no reason leaves out records.
         delays: how often a member delays a partition it is asked for, after each poll; 0: it revokes at once.
+        codecs: what batches are compressed by, each by one of these.
+        most_header_bytes: a record has a header of random bytes, of any size up to this.
+        floods: the share of batches that come with many more behind them, in all partitions of their topic.
     """
 
     read_committed: bool = False
@@ -47,6 +54,9 @@ class Habits:
     bursts: float = 0.0
     auto_offset_reset: str = "earliest"
     delays: float = 0.0
+    codecs: Sequence[int] = (NONE,)
+    most_header_bytes: int = 0
+    floods: float = 0.0
     fetch_buffer_bytes: int = 64 * 1024 * 1024
     max_partition_fetch_bytes: int = 1024 * 1024
     metadata_max_age_ms: int = 10_000
@@ -93,11 +103,20 @@ def draw_habits(seed: int, faults: Collection[str]) -> Habits:
         max_partition_fetch_bytes=rng.choice((1024 * 1024, 300)),
         metadata_max_age_ms=rng.choice((10_000, 300_000)),
     )
-    return replace(_fitting(habits, faults), delays=_draw_delays(seed), auto_offset_reset=_draw_reset(seed, faults))
+    habits = replace(_fitting(habits, faults), delays=_draw_delays(seed), auto_offset_reset=_draw_reset(seed, faults))
+    return _with_shapes(habits, seed) if seed >= FIRST_WITH_SHAPES else habits
 
 
 def _draw_delays(seed: int) -> float:
     return random.Random(f"delays {seed}").choice((0.0, 0.5, 0.9, 0.97)) if seed >= FIRST_WITH_DELAYS else 0.0
+
+
+def _with_shapes(habits: Habits, seed: int) -> Habits:
+    """A flood takes several fetches where they are small."""
+    rng = random.Random(f"shapes {seed}")
+    codecs, most_header_bytes = rng.choice(((NONE,), (LZ4,), CODECS)), rng.choice((0, 30, 3_000))
+    habits = replace(habits, codecs=codecs, most_header_bytes=most_header_bytes)
+    return replace(habits, floods=0.05, max_partition_fetch_bytes=300) if rng.random() < 0.3 else habits
 
 
 def _draw_reset(seed: int, faults: Collection[str]) -> str:

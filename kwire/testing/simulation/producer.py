@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import trio
 
-from kwire.model import TopicPartition
+from kwire.model import Header, TopicPartition
 from kwire.testing.cluster.batches import NewRecord, build_batch
 from kwire.testing.cluster.state import ClusterState
 from kwire.testing.cluster.topics import Partition
@@ -48,6 +48,7 @@ class SimulatedProducer:
         self._now_ms = now_ms
         self._rng = random.Random(f"records {scenario.seed}")
         self._transaction_rng = random.Random(f"transactions {scenario.seed}")
+        self._shape_rng = random.Random(f"shapes {scenario.seed}")
         self._sent = 0
         self._transactions = 0
 
@@ -65,12 +66,19 @@ class SimulatedProducer:
                     self.send(at, batch)
                     if self._rng.random() < self._habits.bursts:
                         self._send_batches(at, self._rng.randint(2, MOST_IN_BURST), batch)
+                    if self._shape_rng.random() < self._habits.floods:
+                        self._flood(at.topic)
 
     def send_everywhere(self, count: int) -> None:
         """So many records to each partition there is."""
         for name, topic in self._cluster.topics.items():
             for index in range(len(topic.partitions)):
                 self.send(TopicPartition(name, index), count)
+
+    def _flood(self, topic: str) -> None:
+        """A lag of several partitions that takes a consumer several fetches, however soon it polls again."""
+        for index in range(len(self._cluster.topics[topic].partitions)):
+            self._send_batches(TopicPartition(topic, index), BACKLOG_BATCHES, 5)
 
     def send_backlog(self, at: TopicPartition) -> None:
         """More than a small buffer holds, in small batches."""
@@ -92,7 +100,7 @@ class SimulatedProducer:
         if found is None or found.leader < 0:
             return []
         values = self._new_values(count)
-        base = self._cluster.produce(at.topic, at.partition, self._records(values))
+        base = self._cluster.produce(at.topic, at.partition, self._records(values), codec=self._codec())
         self._note(at, dict(enumerate(values, base)))
         return values
 
@@ -104,9 +112,18 @@ class SimulatedProducer:
     def _records(self, values: list[str]) -> list[NewRecord]:
         key_of = self._handling.key_of if self._handling is not None else _no_key
         if self._user_faults is None:
-            return [NewRecord(value.encode(), key_of(value)) for value in values]
+            return [NewRecord(value.encode(), key_of(value), self._headers()) for value in values]
         payloads = [self._user_faults.payload(value, key_of(value), may_be_bad=not self.is_calm) for value in values]
-        return [NewRecord(value, key) for value, key in payloads]
+        return [NewRecord(value, key, self._headers()) for value, key in payloads]
+
+    def _headers(self) -> tuple[Header, ...]:
+        """So that records are of all sizes; nobody looks at it."""
+        if not self._habits.most_header_bytes:
+            return ()
+        return (Header("size", self._shape_rng.randbytes(self._shape_rng.randint(0, self._habits.most_header_bytes))),)
+
+    def _codec(self) -> int:
+        return self._shape_rng.choice(self._habits.codecs)
 
     def _note(self, at: TopicPartition, values: dict[int, str]) -> None:
         for offset, value in values.items():
@@ -143,6 +160,7 @@ class SimulatedProducer:
         batch = build_batch(
             self._records(values),
             timestamp_ms=now_ms,
+            codec=self._codec(),
             producer_id=producer_id,
             producer_epoch=0,
             base_sequence=sequence,

@@ -6,7 +6,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import replace
 from functools import cache
 
@@ -17,7 +17,9 @@ from kwire.events import AssignmentView, Delivered
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.cursor_collector import Collected
 from kwire.managers import offset_fetch
-from kwire.model import OffsetAndMetadata
+from kwire.managers.second_fetch import SecondFetch
+from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.protocol.deflation import CODECS
 from kwire.subscription.subscription import Subscription
 from kwire.testing.cluster.releases import LATEST, RELEASES
 from kwire.testing.invariants.ledger import (
@@ -34,7 +36,7 @@ from kwire.testing.invariants.ledger import (
 from kwire.testing.simulation import run
 from kwire.testing.simulation.drawing import NEEDS_BROKERS, draw
 from kwire.testing.simulation.faults import FAULTS
-from kwire.testing.simulation.habits import Habits, draw_habits
+from kwire.testing.simulation.habits import FIRST_WITH_SHAPES, Habits, draw_habits
 from kwire.testing.simulation.run import WorldOutcome, simulate
 from kwire.testing.simulation.scenario import Scenario, Strike
 from kwire.testing.simulation.story import story
@@ -251,3 +253,31 @@ def test_a_bug_that_kills_the_network_side_is_found(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Subscription, "note_delivered", broken)
     rules = {violation.rule for violation in outcome_of(small(), monkeypatch).violations}
     assert "died" in rules
+
+
+def test_only_worlds_of_large_seeds_know_compressed_batches_headers_and_floods() -> None:
+    """Those of the others are what they were."""
+
+    def shapes(seeds: Iterable[int]) -> set[tuple[Sequence[int], int, float]]:
+        drawn = [draw_habits(seed, ()) for seed in seeds]
+        return {(habits.codecs, habits.most_header_bytes, habits.floods) for habits in drawn}
+
+    assert shapes((*range(1, 201), FIRST_WITH_SHAPES - 1)) == {((0,), 0, 0.0)}
+    assert len(shapes(range(FIRST_WITH_SHAPES, FIRST_WITH_SHAPES + 100))) == 3 * 3 * 2
+
+
+@pytest.mark.slow
+def test_a_flood_of_compressed_batches_is_read_over_a_second_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved: set[TopicPartition] = set()
+    look = SecondFetch.misplaced
+
+    def spy(self: SecondFetch, now_ms: float) -> Set[TopicPartition]:
+        found = look(self, now_ms)
+        moved.update(found)
+        return found
+
+    monkeypatch.setattr(SecondFetch, "misplaced", spy)
+    habits = Habits(codecs=CODECS, most_header_bytes=30, floods=0.3, max_partition_fetch_bytes=300)
+    outcome = outcome_of(small(brokers=1, topics=(4,), members=1, processing_ms=0.0, habits=habits), monkeypatch)
+    assert outcome.violations == (), story(outcome)
+    assert len(moved) >= 2
