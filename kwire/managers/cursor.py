@@ -96,10 +96,12 @@ class CursorManagers(Generic[P_co]):
         self.validation.on_poll()
         self.positions.on_poll()
 
-    def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool = False) -> None:
-        """The application has been given records up to these offsets, and has come back for more; or has gone there."""
+    def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool, came_back: bool) -> None:
+        """The application has been given records up to these offsets, or has gone there. If it came back for more, that
+        is all it has been given."""
         self.subscription.note_delivered(delivered, is_seek=is_seek)
-        self.validation.settle()
+        if came_back:
+            self.validation.settle()
 
     @property
     def in_order(self) -> tuple[RequestManager, ...]:

@@ -107,12 +107,16 @@ class OffsetValidationManager:
     def on_poll(self) -> None:
         """Raise again what the user has not decided, and ask again what was refused."""
         self._refused.clear()
-        self._settle_all()
+        self._settle_diverged()
         self._raise_undecided()
 
-    def settle(self) -> None:
-        """The application came back, and what it was handed before is noted: see about logs that diverge."""
-        if self._settle_all():
+    def settle(self, tp: TopicPartition | None = None) -> None:
+        """The application came back, and what it was handed before is noted: see about logs that diverge.
+
+        Args:
+            tp: The application has nothing of this partition in hand; of others it may have. None: nothing of any.
+        """
+        if self._settle_diverged(tp):
             self._raise_undecided()
 
     def problem(self, tp: TopicPartition) -> KafkaError | None:
@@ -316,11 +320,11 @@ class OffsetValidationManager:
             if tp in self._undecided:
                 self._raise_undecided()
 
-    def _settle_all(self) -> bool:
+    def _settle_diverged(self, only: TopicPartition | None = None) -> bool:
         """Whether the user has something new to decide."""
-        diverged, self._diverged = self._diverged, {}
         undecided = len(self._undecided)
-        for tp, divergence in diverged.items():
+        for tp in [tp for tp in self._diverged if only in (None, tp)]:
+            divergence = self._diverged.pop(tp)
             if (partition := self._standing(tp, divergence.assignment_epoch)) is not None:
                 self._settle(partition, divergence)
         return len(self._undecided) > undecided

@@ -127,7 +127,7 @@ class Inbox:
 
     def _note_delivered(self, event: RecordsDelivered) -> None:
         for cursor in self._managers.cursors:
-            cursor.note_delivered(event.delivered, is_seek=event.is_seek)
+            cursor.note_delivered(event.delivered, is_seek=event.is_seek, came_back=event.came_back)
         self._managers.lags.on_delivered(event.delivered, came_back=event.came_back)
 
     def _subscribe(self, event: Subscribe) -> None:
@@ -176,7 +176,7 @@ class Inbox:
         event.reply.succeed(None)
 
     def _get_position(self, event: GetPosition) -> None:
-        self._managers.main.validation.settle()
+        self._managers.main.validation.settle(event.partition)
         self._managers.main.positions.position(event)
 
     # --- what is known --------------------------------------------------------------------------------------

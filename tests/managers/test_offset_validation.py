@@ -20,7 +20,7 @@ from kwire.errors import (
     TopicAuthorizationError,
     UnsupportedVersionError,
 )
-from kwire.events import GetPosition, Reply, ResetPositions, ResetTo, Seek
+from kwire.events import GetPosition, RecordsDelivered, Reply, ResetPositions, ResetTo, Seek
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -464,6 +464,28 @@ def test_one_partition_that_is_settled_leaves_the_others_alone(make_scenario: Ma
     scenario.delivered(O1, 15, leader_epoch=5)
     assert scenario.take_error(LogTruncationError).offsets == {O0: 20, O1: 15}
     assert not scenario.errors
+
+
+@pytest.mark.parametrize("call", ["commit", "position"])
+def test_a_call_about_one_partition_does_not_tell_how_far_another_was_read(
+    make_scenario: MakeScenario, call: str
+) -> None:
+    """It was taken for the application's coming back, and what it had in hand of the other came again."""
+    scenario = make_scenario()
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1, offset=10)
+    fetched(scenario, *range(10, 20))
+    fetched(scenario, *range(10, 20), tp=O1)
+    refresh(scenario, epoch=6, leaders=(3, 3))
+    end(scenario, 17)
+    in_hand = (O0, scenario.partition(O0).epoch, OffsetAndMetadata(15, leader_epoch=5))
+    if call == "commit":
+        committed = (O1, scenario.partition(O1).epoch, OffsetAndMetadata(12, leader_epoch=5))
+        scenario.post(RecordsDelivered([committed], came_back=False))
+    else:
+        scenario.post(GetPosition(O1, Reply()))
+    scenario.post(RecordsDelivered([in_hand]))
+    assert scenario.partition(O0).fetch_offset == 15
 
 
 def test_a_seek_overtakes_what_was_not_settled(buffering: Scenario) -> None:
