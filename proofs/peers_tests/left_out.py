@@ -69,6 +69,5 @@ CONFLUENT_KAFKA: Mapping[str, str] = {
     "test_consumer_topicpartition_metadata": "tells empty metadata of a commit from none; kwire, like Java, does not",
     "test_cooperative_rebalance_1": _LATE_POLL,
     "test_cooperative_rebalance_2": _LATE_POLL,
-    "test_kafkaError_unknown_error": "raises a KafkaError, which here is no exception; a KafkaException is",
     "test_offsets_for_times": "counts on there being no broker: with one, librdkafka too tells `_UNKNOWN_PARTITION`",
 }

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 from kwire.compat.bootstrap_servers import with_ports
 from kwire.compat.heartbeats import fitting_interval_ms
+from kwire.compat.plain_values import plain
 from kwire.model import Header
 
 log = logging.getLogger("kwire.compat")
@@ -37,7 +38,9 @@ def most_records(configs: Mapping[str, object]) -> int:
 
 def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
     """What an `AsyncConsumer` is made with."""
-    given = {name: value for name, value in configs.items() if value is not None and name not in _WITHOUT_EFFECT}
+    given = {
+        name: plain(name, value) for name, value in configs.items() if value is not None and name not in _WITHOUT_EFFECT
+    }
     if given_loop := configs.get("loop"):
         warnings.warn(f"a loop is not passed any more: {given_loop!r}", DeprecationWarning, stacklevel=3)
     if unused := [name for name in _WARNED_OF if given.pop(name, None) is not None]:

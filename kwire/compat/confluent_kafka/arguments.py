@@ -36,12 +36,16 @@ _POSIX_CLASS = re.compile(rf"\[:({'|'.join(_POSIX_CLASSES)}):\]")
 
 def key_of(one: TopicPartition) -> Partition:
     """It as kwire has it. It may be confluent-kafka's own, as programs have it that keep the AdminClient."""
-    return Partition(one.topic, one.partition)
+    try:
+        return Partition(one.topic, one.partition)
+    except AttributeError:
+        raise TypeError(f"expected a TopicPartition, not {one!r}") from None
 
 
 def check_starts(partitions: Sequence[TopicPartition]) -> None:
     """Whether their offsets are some that one can begin at."""
     for one in partitions:
+        key_of(one)
         if OFFSET_TAIL < one.offset < OFFSET_BEGINNING and one.offset not in (OFFSET_STORED, OFFSET_INVALID):
             raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: there is no offset {one.offset}")
 
@@ -69,6 +73,8 @@ def check_time(timeout: float) -> None:
 
 def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
     """Names, or one pattern of them all, if some begin with ^."""
+    if any(not isinstance(topic, str) for topic in topics):
+        raise TypeError("expected list of topic unicode strings")
     if not any(topic.startswith("^") for topic in topics):
         return topics
     topics = [_POSIX_CLASS.sub(lambda found: _POSIX_CLASSES[found[1]], topic) for topic in topics]
@@ -99,9 +105,10 @@ def offsets_of(
         return _offset_behind(message)
     if offsets is None:
         return None
+    partitions = [*map(key_of, offsets)]
     if any("\0" in (one.metadata or "") for one in offsets):
         raise ValueError("embedded null character in metadata")
-    return {key_of(one): offset_of(one) for one in offsets if one.offset >= 0}
+    return {tp: offset_of(one) for tp, one in zip(partitions, offsets, strict=True) if one.offset >= 0}
 
 
 def offset_of(one: TopicPartition) -> OffsetAndMetadata:

@@ -5,6 +5,8 @@ librdkafka's names of Kafka's codes are not always Kafka's.
 
 from __future__ import annotations
 
+from kwire.protocol.error_codes import ErrorCode
+
 
 class Codes:
     """The constants of `KafkaError`."""
@@ -197,6 +199,28 @@ class Codes:
     STREAMS_INVALID_TOPOLOGY_EPOCH = 131
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
+
+
+_LOCAL_TEXTS = {
+    Codes._ALL_BROKERS_DOWN: "no broker can be reached",
+    Codes._AUTO_OFFSET_RESET: "there is no offset to go on at",
+    Codes._INVALID_ARG: "an argument or a setting is not valid",
+    Codes._MAX_POLL_EXCEEDED: "max.poll.interval.ms is over",
+    Codes._NO_OFFSET: "no offset is stored",
+    Codes._PARTITION_EOF: "there are no more messages",
+    Codes._STATE: "the call does not fit the state",
+    Codes._TIMED_OUT: "the time is over",
+    Codes._TRANSPORT: "the connection to a broker failed",
+    Codes._UNKNOWN_PARTITION: "there is no such partition",
+    Codes._UNKNOWN_TOPIC: "there is no such topic",
+}
+
+
+def text_of(code: int) -> str:
+    """What a code means, for a person; of most of the client's own codes, its name."""
+    if code not in NAMES:
+        return f"Err-{code}?"
+    return f"Broker: {ErrorCode.of(code).meaning}" if code >= -1 else f"Local: {_LOCAL_TEXTS.get(code, NAMES[code])}"
 
 
 NAMES = {code: name for name, code in vars(Codes).items() if isinstance(code, int)}

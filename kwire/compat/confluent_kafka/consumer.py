@@ -175,6 +175,7 @@ class Consumer:
             if asynchronous:
                 session.commits.begin(asked)
                 return None
+            session.look_up.check(chosen.keys() - session.assigned() if chosen else ())
             session.consumer.commit_sync(asked)
             session.commits.stored.committed(found)
             asked_of = found.keys() if chosen is not None else found.keys() | session.assigned()

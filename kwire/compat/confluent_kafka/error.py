@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
-from functools import cache
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar
 
-from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, as_theirs
 
 if TYPE_CHECKING:
     from kwire.compat.confluent_kafka.values import Message
@@ -19,25 +16,8 @@ T = TypeVar("T", bound="ConsumeError")
 
 
 def as_serialization_error(kind: type[T]) -> type[T]:
-    """The same, which is a `SerializationError` of confluent-kafka as well: who catches that has imported it."""
-    theirs = sys.modules.get("confluent_kafka.serialization")
-    if theirs is None:
-        return kind
-    return cast("type[T]", _both(kind, theirs.SerializationError))  # type: ignore[arg-type]  # a class is hashable
-
-
-@cache
-def _both(kind: type, theirs: type) -> type:
-    def reduced(error: ConsumeError) -> tuple[object, ...]:
-        """Pickle looks classes up by their names, and would find the one that is no `SerializationError`."""
-        return _again, (kind, error.exception, error.kafka_message)
-
-    return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__, "__reduce__": reduced})
-
-
-def _again(kind: type[ConsumeError], *cause: object) -> ConsumeError:
-    make: Callable[..., ConsumeError] = as_serialization_error(kind)
-    return make(*cause)
+    """The same, which is a `SerializationError` of confluent-kafka as well, where that is imported."""
+    return as_theirs(kind, "confluent_kafka.serialization", "SerializationError")
 
 
 class ConsumeError(KafkaException):

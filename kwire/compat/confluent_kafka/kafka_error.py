@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
-from functools import total_ordering
-from typing import TypeAlias
+from functools import cache, total_ordering
+from typing import TypeAlias, TypeVar, cast
 
 from kwire import errors
-from kwire.compat.confluent_kafka.codes import NAMES, Codes
+from kwire.compat.confluent_kafka.codes import NAMES, Codes, text_of
 
 # The class has a method of this name.
 Text: TypeAlias = str
 
 
 @total_ordering
-class KafkaError(Codes):
-    """What went wrong, by librdkafka's codes."""
+class KafkaError(Codes, Exception):
+    """What went wrong, by librdkafka's codes. It is mostly told and seldom raised, but may stand behind `except`."""
 
     def __init__(
         self,
@@ -26,6 +27,7 @@ class KafkaError(Codes):
         retriable: bool = False,
         txn_requires_abort: bool = False,
     ) -> None:
+        super().__init__(error, reason, fatal, retriable, txn_requires_abort)  # what pickle makes it of again
         self._code = error
         self._reason = reason
         self._fatal = fatal
@@ -39,7 +41,7 @@ class KafkaError(Codes):
         return NAMES.get(self._code) or f"ERR_{self._code}?"
 
     def str(self) -> Text:
-        return self._reason or NAMES.get(self._code) or f"Err-{self._code}?"
+        return self._reason or text_of(self._code)
 
     def fatal(self) -> bool:
         return self._fatal
@@ -63,9 +65,37 @@ class KafkaError(Codes):
         fatal = "FATAL," if self._fatal else ""
         return f'KafkaError{{{fatal}code={self.name()},val={self._code},str="{self.str()}"}}'
 
+    __str__ = __repr__
+
 
 class KafkaException(Exception):  # noqa: N818  confluent-kafka's name
     """Its first argument is the `KafkaError`."""
+
+
+T = TypeVar("T", bound=KafkaException)
+
+
+def as_theirs(kind: type[T], module: str = "confluent_kafka", name: str = "KafkaException") -> type[T]:
+    """The same, which is an exception of confluent-kafka's as well: who catches that has imported it, beside a Producer
+    for instance."""
+    theirs = getattr(sys.modules.get(module), name, None)
+    if theirs is None:
+        return kind
+    return cast("type[T]", _both(kind, theirs, (module, name)))  # type: ignore[arg-type]  # a class is hashable
+
+
+@cache
+def _both(kind: type[KafkaException], theirs: type, place: tuple[str, str]) -> type:
+    def reduced(error: KafkaException) -> tuple[object, ...]:
+        """Pickle looks classes up by their names, and would find the one that is not theirs."""
+        return _again, (kind, place, error.args), vars(error)
+
+    return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__, "__reduce__": reduced})
+
+
+def _again(kind: type[KafkaException], place: tuple[str, str], args: tuple[object, ...]) -> KafkaException:
+    made = as_theirs(kind, *place)
+    return made.__new__(made, *args)
 
 
 _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
@@ -118,7 +148,7 @@ def exceptions() -> Iterator[None]:
         with exceptions_of_callbacks():
             yield
     except errors.KafkaError as error:
-        raise KafkaException(error_of(error)) from error
+        raise as_theirs(KafkaException)(error_of(error)) from error
 
 
 @contextlib.contextmanager
@@ -133,4 +163,4 @@ def exceptions_of_callbacks() -> Iterator[None]:
 
 
 def exception(code: int, reason: str) -> KafkaException:
-    return KafkaException(KafkaError(code, reason))
+    return as_theirs(KafkaException)(KafkaError(code, reason))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kwire.compat.confluent_kafka.arguments import check_times, key_of, seconds
-from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.values import OFFSET_END, TopicPartition
 from kwire.consumer.arguments import checked_topic
 from kwire.consumer.sync import Consumer
@@ -20,14 +20,22 @@ class LookUps:
     def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
         self._consumer = consumer
 
-    def missing(self, partitions: Sequence[TopicPartition], timeout: float) -> dict[Partition, KafkaError]:
+    def check(self, partitions: Collection[Partition]) -> None:
+        """Raises: KafkaException, if one is not there; kwire would wait for it until the time is over."""
+        if partitions and (missing := self.missing(partitions, -1)):
+            _, error = min(missing.items())
+            raise exception(KafkaError.UNKNOWN_TOPIC_OR_PART, error.str())
+
+    def missing(
+        self, partitions: Collection[TopicPartition | Partition], timeout: float
+    ) -> dict[Partition, KafkaError]:
         """Those that are not there, and why."""
         topics = frozenset(checked_topic(one.topic) for one in partitions)
         link = self._consumer._session.link
         found: dict[str, list[PartitionInfo]]
         found = link.run(link.ask("metadata", lambda reply: LookUpTopics(topics, reply), seconds(timeout)))
         errors = {}
-        for tp in map(key_of, partitions):
+        for tp in (Partition(one.topic, one.partition) for one in partitions):
             if not (infos := found.get(tp.topic)):
                 errors[tp] = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {tp.topic}")
             elif all(info.partition != tp.partition for info in infos):
@@ -40,7 +48,7 @@ class LookUps:
         missing = self.missing(partitions, timeout)
         times = {key_of(one): one.offset for one in partitions if key_of(one) not in missing}
         if not times:
-            raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION, "none of these partitions is there"))
+            raise exception(KafkaError._UNKNOWN_PARTITION, "none of these partitions is there")
         session = self._consumer._session
         # Not by `Consumer.offsets_for_times`, which takes no OFFSET_END, and refuses a time that looks like seconds.
         found = session.link.run(session.look_ups.offsets_at(times, seconds(timeout)))

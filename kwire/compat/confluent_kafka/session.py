@@ -25,11 +25,11 @@ from kwire.compat.confluent_kafka.kafka_error import (
     exception,
     exceptions,
     exceptions_of_callbacks,
-    place_of,
 )
 from kwire.compat.confluent_kafka.look_ups import LookUps
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.statistics import Statistics
+from kwire.compat.confluent_kafka.told_errors import ToldErrors
 from kwire.compat.confluent_kafka.turns import Turns
 from kwire.compat.confluent_kafka.values import (
     OFFSET_BEGINNING,
@@ -52,7 +52,7 @@ from kwire.model import TopicPartition as Partition
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
 # How often a second thread that polls looks whether it is its turn.
 POLLED_AGAIN_S = 0.001
-# How often a poll with nothing subscribed looks whether there is something now.
+# How often a poll with nothing subscribed, or behind an error that was told of, looks whether there is something now.
 LOOKED_AGAIN_S = 0.05
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
@@ -75,6 +75,7 @@ class Session:
         self.turns = Turns(self.consumer)
         self.commits = Commits(own, self.consumer, self.turns)
         self.look_up = LookUps(self.consumer)
+        self.told = ToldErrors()
         self.statistics = Statistics(own, self.consumer, self.commits.stored)
         if own.logger is not None:
             client_id = self.consumer._session.link.client_id
@@ -174,6 +175,7 @@ class Session:
         self._moved(map(key_of, partitions))
 
     def seek(self, one: TopicPartition) -> None:
+        key_of(one)
         if one.offset == OFFSET_STORED:
             raise exception(KafkaError._INVALID_ARG, "there is no seek to what is stored: assign() the partition")
         check_starts([one])
@@ -198,6 +200,7 @@ class Session:
         for partition in partitions:
             self.positions.pop(partition, None)
             self.ends.moved(partition)
+            self.told.moved((partition,))
 
     def forget(self, partitions: Partitions) -> None:
         """They are not this consumer's any more."""
@@ -256,8 +259,8 @@ class Session:
         except errors.KafkaError as error:
             if self.is_closed:  # by a signal handler, while this poll has waited
                 return []
-            if not self._is_of_nothing_to_poll(error):
-                return self._told(error)
+            if not self._is_of_nothing_to_poll(error) and (message := self.told.news_of(error)) is not None:
+                return self._told(error, message)
             time.sleep(max(0.0, min(until_s - time.monotonic(), LOOKED_AGAIN_S)))
         return None
 
@@ -279,14 +282,12 @@ class Session:
         change that."""
         return isinstance(error, errors.IllegalStateError) and not self.consumer._session.state.view.subscribed
 
-    def _told(self, error: errors.KafkaError) -> list[Message]:
+    def _told(self, error: errors.KafkaError, message: Message) -> list[Message]:
         """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
-        found = error_of(error)
-        message = Message.of_error(found, *place_of(error))
         if self.own.on_error is None:
             return [message]
         if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
-            self.own.on_error(found)
+            self.own.on_error(error_of(error))
         return [] if isinstance(error, _OF_NO_GROUP) else [message]
 
     def _note_returned(self) -> None:

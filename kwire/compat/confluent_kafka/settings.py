@@ -18,6 +18,7 @@ from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.tokens import CallbackTokens, OnOAuth
 from kwire.compat.confluent_kafka.values import TopicPartition
 from kwire.compat.heartbeats import fitting_interval_ms
+from kwire.compat.plain_values import plain
 
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
 OnError: TypeAlias = Callable[[KafkaError], object]
@@ -86,6 +87,7 @@ class OwnSettings:
             raise TypeError("expected configuration dict")
         if given.get("group.id") is None:
             raise ValueError("Failed to create consumer: group.id must be set")
+        given = {name: plain(name, value) for name, value in given.items() if value is not None}
         _check_callbacks(given)
         if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
             log.warning("never called by kwire (see docs/migration.md): %s", ", ".join(unused))

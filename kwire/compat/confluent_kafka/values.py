@@ -122,7 +122,8 @@ class Message:
     @classmethod
     def end_of(cls, partition: Partition, offset: int) -> Message:
         """The event of `enable.partition.eof`."""
-        return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, f"{partition}: no more records"), *partition, offset)
+        text = f"{partition}: no more messages, its end is at offset {offset}"
+        return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, text), *partition, offset)
 
     def __len__(self) -> int:
         """The value's, whatever has been made of it."""
