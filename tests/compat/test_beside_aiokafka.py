@@ -1016,3 +1016,60 @@ def test_private_names_are_those_that_nobody_else_has(cluster: Cluster) -> None:
         await consumer.stop()
 
     run(main)
+
+
+@BOTH
+@pytest.mark.parametrize("group_id", [None, "billing"])
+def test_a_record_that_cannot_be_deserialized_does_not_keep_a_consumer_from_starting(
+    library: Library, group_id: str | None
+) -> None:
+    """Who starts it could not seek past the record."""
+
+    def deserialize(data: bytes | None) -> int:
+        raise ValueError(f"not this one: {data!r}")
+
+    async def main() -> None:
+        consumer = library.consumer("orders", group_id=group_id, value_deserializer=deserialize)
+        await consumer.start()
+        with pytest.raises((ValueError, library.errors.KafkaError), match=r"not this one|cannot be deserialized"):
+            await consumer.getone()
+        await consumer.stop()
+
+    for _ in range(5):
+        run(main)
+
+
+@BOTH
+def test_a_consumer_may_be_started_again_after_that_has_failed(library: Library, cluster: Cluster) -> None:
+    """Services begin before their brokers do, and try until they are there."""
+
+    async def main() -> None:
+        cluster.kill_broker(0)
+        consumer = library.consumer("orders", group_id="billing", request_timeout_ms=1_000)
+        for _ in range(2):
+            with pytest.raises(library.errors.KafkaConnectionError):
+                await consumer.start()
+        cluster.start_broker(0)
+        await consumer.start()
+        assert len(await read(consumer, 6)) == 6
+        with pytest.raises(AssertionError, match="twice"):
+            await consumer.start()
+        await consumer.stop()
+
+    run(main)
+
+
+@BOTH
+def test_what_was_assigned_is_there_when_it_is_started_again(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        cluster.kill_broker(0)
+        consumer = library.consumer(request_timeout_ms=1_000)
+        consumer.assign([library.tp(1)])
+        with pytest.raises(library.errors.KafkaConnectionError):
+            await consumer.start()
+        cluster.start_broker(0)
+        await consumer.start()
+        assert [record.partition for record in await read(consumer, 3)] == [1, 1, 1]
+        await consumer.stop()
+
+    run(main)

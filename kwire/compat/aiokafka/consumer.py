@@ -37,7 +37,7 @@ from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
 from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
-from kwire.errors import AuthenticationError, KafkaError, NoOffsetForPartitionError
+from kwire.errors import AuthenticationError, KafkaError
 from kwire.interrupts import is_of_signal_handler
 from kwire.model import INTERNAL_TOPICS, Cursor, LogEnds
 from kwire.model import OffsetAndMetadata as KwireOffset
@@ -68,7 +68,8 @@ class AIOKafkaConsumer:
     """
 
     def __init__(self, *topics: str, **configs: object) -> None:
-        self._kwire_consumer: AsyncConsumer[Any, Any] = AsyncConsumer(settings_of(configs))
+        self._kwire_settings = settings_of(configs)
+        self._kwire_make()
         self._kwire_most_records = most_records(configs)
         self._kwire_group_id = self._kwire_consumer.config.group_id
         self._kwire_later: list[_Later] = []
@@ -79,7 +80,6 @@ class AIOKafkaConsumer:
         """By `unsubscribe()`, of which no listener has heard yet."""
         self._kwire_paused: set[TopicPartition] = set()
         self._kwire_partitions: dict[str, set[int]] = {}
-        self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
         self._kwire_polls = asyncio.Lock()
         self._kwire_has_assignment = asyncio.Event()
         self._kwire_polled_at_ms: int | None = None
@@ -87,25 +87,35 @@ class AIOKafkaConsumer:
         if topics:
             self.subscribe(topics)
 
+    def _kwire_make(self) -> None:
+        self._kwire_consumer: AsyncConsumer[Any, Any] = AsyncConsumer(self._kwire_settings)
+        self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
+
     async def start(self) -> None:
-        """Until a broker answers, and in a group until there is an assignment."""
+        """Until a broker answers, and in a group until there is an assignment. When it fails it may be called again."""
         assert not self._kwire_is_started, "Did you call `start` twice?"
-        self._kwire_is_started = True
+        if self._kwire_consumer._session.state.closed:  # an earlier call has failed
+            self._kwire_make()
+        self._kwire_is_started, self._kwire_is_stopped = True, False
+        later = [*self._kwire_later]
         with raised_as_theirs():
             try:
                 await self._kwire_look_up()
                 await self._kwire_settle()
                 await self._kwire_wait_for_assignment()
             except BaseException:
-                self._kwire_is_stopped = True
+                self._kwire_is_started, self._kwire_is_stopped = False, True
+                self._kwire_later = later
+                self._kwire_has_assignment.clear()
                 await self._kwire_consumer.close()
                 raise
 
     async def _kwire_wait_for_assignment(self) -> None:
+        """A poll may meet what stands in the way of records, too. Who asks for records is told, and may seek before."""
         try:
             while not self._kwire_is_assigned():
                 await self._kwire_poll(SLICE_S)
-        except NoOffsetForPartitionError:  # who asks for records is told, and may seek before
+        except KafkaError:
             if not self._kwire_is_assigned():
                 raise
 
@@ -194,7 +204,10 @@ class AIOKafkaConsumer:
         if self._kwire_topics or self._kwire_pattern:
             raise IllegalStateError("topics are subscribed")
         self._kwire_by_hand = frozenset(TopicPartition(*tp) for tp in partitions)
-        self._kwire_later.append(_Later(partial(self._kwire_consumer.assign, self._kwire_by_hand)))
+        self._kwire_later.append(_Later(partial(self._kwire_assign, self._kwire_by_hand)))
+
+    async def _kwire_assign(self, partitions: frozenset[TopicPartition]) -> None:
+        await self._kwire_consumer.assign(partitions)
 
     def unsubscribe(self) -> None:
         self._kwire_topics, self._kwire_pattern, self._kwire_by_hand = frozenset(), None, None
