@@ -262,8 +262,8 @@ class CatchUpManager(LagPolicy):
         if state.is_begun:
             partition.topic_id = state.topic_id
             self._main.unvalidated.add(tp)
-        elif partition.fetch_offset == state.head.offset != state.low_water().offset:
-            self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(state.low_water().offset))
+        elif partition.fetch_offset == state.head.offset != (low := state.low_water().offset):
+            self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(low))
             self._main.publish()
 
     def _enter_parts(self, tp: TopicPartition) -> list[LagPositions]:

@@ -95,8 +95,8 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
         name="ranges-overlap",
         story="the main cursor stays where it was, and reads what its child reads",
         file="parallel_rebalance/catch_up.py",
-        old="            self._main.fire(tp, PartitionEvent.SEEK, position=",
-        new="            self._main.fire(tp, PartitionEvent.SEEK, position=position if position else ",
+        old="            self._main.fire(tp, PartitionEvent.SEEK, position=end)",
+        new="            self._main.fire(tp, PartitionEvent.SEEK, position=position if position else end)",
         in_catch_up=True,
     ),
     Bug(
