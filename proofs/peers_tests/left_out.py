@@ -50,7 +50,6 @@ AIOKAFKA: Mapping[str, str] = {
     "test_rebalance_listener_with_coroutines": _COORDINATOR,
 }
 
-_LATE_POLL = "counts on `_MAX_POLL_EXCEEDED`; here a late poll joins again and tells `on_lost`, without an error"
 
 CONFLUENT_KAFKA_OTHERS = (
     "producer",
@@ -67,7 +66,5 @@ CONFLUENT_KAFKA: Mapping[str, str] = {
     "test_basic_api": "counts on there being no broker: a seek fails, and the ends of the log are unknown",
     "test_callback_exception_no_system_error": "wants to hear within 0.1 s that a broker cannot be reached",
     "test_consumer_topicpartition_metadata": "tells empty metadata of a commit from none; kwire, like Java, does not",
-    "test_cooperative_rebalance_1": _LATE_POLL,
-    "test_cooperative_rebalance_2": _LATE_POLL,
     "test_offsets_for_times": "counts on there being no broker: with one, librdkafka too tells `_UNKNOWN_PARTITION`",
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -121,6 +121,37 @@ def test_it_is_told_of_again_when_the_program_has_gone_elsewhere(cluster: Cluste
     for offset in (1_000, 2_000):
         consumer.assign([module.TopicPartition("orders", 0, offset)])
         assert len(all_told(consumer, 3.0)) == 1
+    consumer.close()
+
+
+@pytest.fixture
+def impatient_cluster() -> Iterator[Cluster]:
+    with Cluster(topics={"orders": 2}, settings={"group.min.session.timeout.ms": 1_000}) as found:
+        found.produce("orders", b"0", b"1", b"2")
+        yield found
+
+
+@slow
+@BOTH
+def test_a_poll_that_comes_too_late_is_told_of_before_partitions_are_lost(
+    impatient_cluster: Cluster,
+    module: Any,  # noqa: ANN401
+) -> None:
+    told: list[str] = []
+
+    def listener(name: str) -> Callable[[object, object], None]:
+        return lambda _consumer, _partitions: told.append(name)
+
+    limits = {"session_timeout_ms": 1_500, "max_poll_interval_ms": 1_500, "heartbeat_interval_ms": 500}
+    consumer = module.Consumer(settings(impatient_cluster, **limits))
+    names = ("on_assign", "on_revoke", "on_lost")
+    consumer.subscribe(["orders"], **{name: listener(name) for name in names})
+    assert consumer.poll(10.0).error() is None
+    time.sleep(3.5)  # as a program does that is busy
+    late = consumer.poll(10.0)
+    assert (late.error().code(), told) == (module.KafkaError._MAX_POLL_EXCEEDED, ["on_assign"])
+    assert consumer.poll(10.0).error() is None
+    assert told == ["on_assign", "on_lost", "on_assign"]
     consumer.close()
 
 

@@ -15,6 +15,7 @@ from threading import get_ident
 from typing import Self
 
 from kwire import errors
+from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.compat.confluent_kafka.arguments import check_starts, key_of, until
 from kwire.compat.confluent_kafka.commits import Commits
 from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
@@ -76,6 +77,7 @@ class Session:
         self.commits = Commits(own, self.consumer, self.turns)
         self.look_up = LookUps(self.consumer)
         self.told = ToldErrors()
+        self._late_since_ms = NEVER_MS
         self.statistics = Statistics(own, self.consumer, self.commits.stored)
         if own.logger is not None:
             client_id = self.consumer._session.link.client_id
@@ -253,8 +255,8 @@ class Session:
         try:
             with self.turns, exceptions_of_callbacks():
                 self.check_open()  # another thread may have closed it
-                if (ended := self._end_reached()) is not None:
-                    return [ended]
+                if (instead := self._late() or self._end_reached()) is not None:
+                    return [instead]
                 self._poll_until(until_s, least)
         except errors.KafkaError as error:
             if self.is_closed:  # by a signal handler, while this poll has waited
@@ -263,6 +265,25 @@ class Session:
                 return self._told(error, message)
             time.sleep(max(0.0, min(until_s - time.monotonic(), LOOKED_AGAIN_S)))
         return None
+
+    def _late(self) -> Message | None:
+        """The event of a poll that comes so late that the group has gone on without this member; in front of the
+        callbacks that tell of it."""
+        session, config = self.consumer._session, self.consumer.config
+        polled_ms, view = session.link.mailbox.polled_at_ms, session.state.view
+        late_ms = monotonic_ms() - polled_ms - config.max_poll_interval_ms
+        if late_ms < 0.0 or polled_ms == self._late_since_ms or not view.is_group or view.is_member:
+            return None
+        self._late_since_ms = polled_ms
+        if not self.consumer.assignment():  # it was no member before
+            return None
+        return Message.of_error(
+            KafkaError(
+                KafkaError._MAX_POLL_EXCEEDED,
+                f"this poll comes {late_ms:.0f} ms after max.poll.interval.ms={config.max_poll_interval_ms}: the group "
+                "has gone on without this member, which joins again; raise it, or process less between two polls",
+            )
+        )
 
     def _poll_until(self, until_s: float, least: int) -> None:
         now_s = time.monotonic()
