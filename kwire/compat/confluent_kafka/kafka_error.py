@@ -79,7 +79,7 @@ def as_theirs(kind: type[T], module: str = "confluent_kafka", name: str = "Kafka
     """The same, which is an exception of confluent-kafka's as well: who catches that has imported it, beside a Producer
     for instance."""
     theirs = getattr(sys.modules.get(module), name, None)
-    if theirs is None:
+    if theirs is None or issubclass(kind, theirs):  # who puts this package in the place of theirs
         return kind
     return cast("type[T]", _both(kind, theirs, (module, name)))  # type: ignore[arg-type]  # a class is hashable
 
