@@ -24,7 +24,7 @@ STABLE: Mapping[str, Sequence[str]] = {
     "kwire.compat.aiokafka": ALL,
     "kwire.compat.confluent_kafka": ALL,
     "kwire.compat.confluent_kafka.aio": ALL,
-    "kwire.compat.kafka_python": ("ConsumerRebalanceListener", "ConsumerRecord", "KafkaConsumer", "OffsetAndMetadata"),
+    "kwire.compat.kafka_python": ALL,
     "kwire.config.settings": ("AllSettings",),
     "kwire.consumer_events": ALL,
     "kwire.deserializers": ALL,

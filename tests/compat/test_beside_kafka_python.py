@@ -15,7 +15,7 @@ import pytest
 
 import kwire.errors
 from kwire.compat import kafka_python as adapter
-from kwire.compat.future import Future
+from kwire.compat.kafka_python.future import Future
 from kwire.testing import Cluster
 
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way

@@ -16,6 +16,7 @@ from kwire.compat import kafka_python
 from kwire.compat.aiokafka import AIOKafkaConsumer, structs
 from kwire.compat.confluent_kafka import Consumer as ConfluentConsumer
 from kwire.compat.confluent_kafka import Message
+from kwire.compat.kafka_python.consumer.fetcher import record_of
 from kwire.consumer.steps import Steps
 from kwire.testing import Cluster
 
@@ -158,7 +159,7 @@ def strike(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         return made
 
     monkeypatch.setattr(Message, "of", struck(Message.of))
-    monkeypatch.setattr(kafka_python, "_record", struck(kafka_python._record))
+    monkeypatch.setattr("kwire.compat.kafka_python.consumer.group.record_of", struck(record_of))
     monkeypatch.setattr("kwire.compat.aiokafka.consumer.record_of", struck(structs.record_of))
 
 

@@ -11,29 +11,31 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import chain
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
-from kwire.compat.bootstrap_servers import with_ports
-from kwire.compat.future import Future
+from kwire.compat.kafka_python.consumer.fetcher import ConsumerRecord, record_of
+from kwire.compat.kafka_python.consumer.subscription_state import (
+    AsyncConsumerRebalanceListener,
+    ConsumerRebalanceListener,
+)
+from kwire.compat.kafka_python.future import Future
+from kwire.compat.kafka_python.settings import defaults, settings_of, take_interval
+from kwire.compat.kafka_python.structs import (
+    ConsumerGroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
-from kwire.config import ConsumerConfig
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
-from kwire.model import (
-    INTERNAL_TOPICS,
-    ConsumerGroupMetadata,
-    Header,
-    Record,
-    TopicPartition,
-    leader_epoch_number,
-    leader_epoch_or_none,
-)
+from kwire.model import INTERNAL_TOPICS, leader_epoch_number, leader_epoch_or_none
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
 from kwire.transactions import kafka_python_group_metadata
@@ -41,76 +43,16 @@ from kwire.transactions import kafka_python_group_metadata
 if TYPE_CHECKING:
     from kafka.structs import ConsumerGroupMetadata as TheirGroupMetadata
 
-__all__ = ["ConsumerRebalanceListener", "ConsumerRecord", "KafkaConsumer", "OffsetAndMetadata", "TopicPartition"]
-__all__ += ["OffsetAndTimestamp"]
+__all__ = ["KafkaConsumer"]
 
+AnyListener: TypeAlias = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
 
 FOREVER_S = 3600.0  # a loop goes on after that
 # A poll of nothing looks this often whether there is something now.
 SLICE_S = 0.1
-# kafka-python's, where kwire has others, or none.
-_DEFAULTS: Mapping[str, object] = {
-    "bootstrap_servers": "localhost",
-    "auto_offset_reset": "latest",
-    "enable_auto_commit": True,
-    "consumer_timeout_ms": float("inf"),
-    "max_partition_fetch_bytes": 1_048_576,
-    "security_protocol": "PLAINTEXT",
-    "sasl_mechanism": None,
-}
-_NEVER_MS = 2**31 - 1
 _NO_GROUP = ConsumerGroupMetadata(group_id=cast("str", None))
-_new = tuple.__new__  # ConsumerRecord() takes twice as long
 _FOREVER_MS = float("inf")
-
-
-class OffsetAndMetadata(NamedTuple):
-    """What is committed."""
-
-    offset: int
-    metadata: str = ""
-    leader_epoch: int = -1
-
-
-class OffsetAndTimestamp(NamedTuple):
-    """What `offsets_for_times` answers."""
-
-    offset: int
-    timestamp: int
-    leader_epoch: int
-
-
-class ConsumerRecord(NamedTuple):
-    """One record."""
-
-    topic: str
-    partition: int
-    leader_epoch: int | None
-    offset: int
-    timestamp: int
-    timestamp_type: int
-    key: Any
-    value: Any
-    headers: list[tuple[str, bytes | None]]
-    checksum: None
-    serialized_key_size: int
-    serialized_value_size: int
-    serialized_header_size: int
-
-
-class ConsumerRebalanceListener:
-    """Derive from it, and override what you need."""
-
-    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """They are about to be given back."""
-
-    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """They are new."""
-
-    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        """They belong to somebody else already."""
-        self.on_partitions_revoked(lost)
 
 
 class KafkaConsumer:
@@ -124,16 +66,11 @@ class KafkaConsumer:
         timeout_ms = cast("float", given.pop("consumer_timeout_ms", _FOREVER_MS))
         self._kwire_timeout_s = timeout_ms / 1000.0 if 0 <= timeout_ms < _FOREVER_MS else None
         self._kwire_on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
-        if "group_id" not in given:
-            given.pop("enable_auto_commit", None)  # on by default there, and without effect
-        settings = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
-        for name in ("key_deserializer", "value_deserializer"):
-            if name in given:
-                settings[name] = _deserializer(given[name])
-        self._kwire_commit_s = _take_interval(settings) if self._kwire_on_commit is not None else math.inf
+        settings = settings_of(given)
+        self._kwire_commit_s = take_interval(settings) if self._kwire_on_commit is not None else math.inf
         self._kwire_commits_at_s = time.monotonic() + self._kwire_commit_s
         self._kwire_consumer: Consumer[Any, Any] = Consumer(settings)
-        self.config = {**_defaults(self._kwire_consumer.config), **configs}
+        self.config = {**defaults(self._kwire_consumer.config), **configs}
         self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
         self._kwire_in_callback: RebalanceConsumer | None = None
         self._kwire_closing = threading.Lock()
@@ -144,7 +81,7 @@ class KafkaConsumer:
     # --- what to consume ------------------------------------------------------------------------------------
 
     def subscribe(
-        self, topics: Sequence[str] = (), pattern: str | None = None, listener: ConsumerRebalanceListener | None = None
+        self, topics: Sequence[str] = (), pattern: str | None = None, listener: AnyListener | None = None
     ) -> None:
         """Topics, or a regular expression. Without a group all partitions are read."""
         if bool(topics) == bool(pattern):
@@ -187,11 +124,11 @@ class KafkaConsumer:
         if self._kwire_is_over():
             raise IllegalStateError("KafkaConsumer is closed")
         until_s = _until(timeout_ms)
-        found = self._kwire_loop.take_by_partition(most, _record, goes_on=False)
+        found = self._kwire_loop.take_by_partition(most, record_of, goes_on=False)
         goes_on = True
         while goes_on and not found:
             goes_on = self._kwire_poll(until_s)
-            found = self._kwire_loop.take_by_partition(most, _record, goes_on=False)
+            found = self._kwire_loop.take_by_partition(most, record_of, goes_on=False)
         return found
 
     def _kwire_poll(self, until_s: float) -> bool:
@@ -227,7 +164,7 @@ class KafkaConsumer:
 
     def __next__(self) -> ConsumerRecord:
         """The next record. It is over when there was none for `consumer_timeout_ms`."""
-        record = self._kwire_loop.next(_record)
+        record = self._kwire_loop.next(record_of)
         return self._kwire_awaited() if record is None else record
 
     def _kwire_awaited(self) -> ConsumerRecord:
@@ -237,7 +174,7 @@ class KafkaConsumer:
         while goes_on:
             if type(self).poll is _OWN_POLL and "poll" not in vars(self):
                 goes_on = self._kwire_poll(until_s)
-                record = self._kwire_loop.next(_record)
+                record = self._kwire_loop.next(record_of)
             else:
                 record = self._kwire_polled_by_override(until_s)
                 goes_on = time.monotonic() < until_s and not self._kwire_is_over()
@@ -426,7 +363,7 @@ _OWN_POLL = KafkaConsumer.poll  # a program, or what traces it, may put another 
 class _Listener(RebalanceListener):
     """Calls a listener of kafka-python's, which is not given the consumer."""
 
-    def __init__(self, owner: KafkaConsumer, listener: ConsumerRebalanceListener) -> None:
+    def __init__(self, owner: KafkaConsumer, listener: AnyListener) -> None:
         self._owner = owner
         self._listener = listener
 
@@ -454,66 +391,6 @@ class _Listener(RebalanceListener):
             self._owner._kwire_in_callback = None
 
 
-class _Deserializer:
-    """An object of kafka-python's with deserialize(topic, headers, data), or (topic, data)."""
-
-    def __init__(self, function: Callable[..., object], *, with_headers: bool) -> None:
-        self._function, self._with_headers = function, with_headers
-
-    def deserialize(self, topic: str, headers: object, data: bytes | None) -> object:
-        return self._function(topic, headers, data) if self._with_headers else self._function(topic, data)
-
-
-def _deserializer(given: object) -> object:
-    """One that kwire takes. kafka-python calls functions for nulls too; kwire leaves a null None."""
-    method = getattr(given, "deserialize", None)
-    if method is None or isinstance(given, type):
-        return given
-    return _Deserializer(method, with_headers=_takes_three(method))
-
-
-def _takes_three(function: Callable[..., object]) -> bool:
-    """Of one that does not tell its signature it is taken for granted."""
-    try:
-        inspect.signature(function).bind(None, None, None)
-    except TypeError:
-        return False
-    except ValueError:
-        pass
-    return True
-
-
-def _record(record: Record[object, object]) -> ConsumerRecord:
-    topic, partition, offset, timestamp, kind, key, value, headers, epoch, key_size, value_size = record
-    return _new(
-        ConsumerRecord,
-        (
-            topic,
-            partition,
-            epoch,
-            offset,
-            timestamp,
-            kind._value_,
-            key,
-            value,
-            list(headers),
-            None,
-            key_size,
-            value_size,
-            _size(headers) if headers else -1,
-        ),
-    )
-
-
-def _size(headers: Sequence[Header]) -> int:
-    size_bytes = 0
-    for key, value in headers:
-        size_bytes += len(key) if key.isascii() else len(key.encode())
-        if value:
-            size_bytes += len(value)
-    return size_bytes
-
-
 def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict[TopicPartition, KwireOffset] | None:
     if offsets is None:
         return None
@@ -536,22 +413,6 @@ def _chosen(partitions: Sequence[TopicPartition], assigned: Partitions) -> Colle
     if not partitions and not assigned:
         raise ValueError("No partitions are currently assigned")
     return [TopicPartition(*tp) for tp in partitions] or assigned
-
-
-def _take_interval(settings: dict[str, object]) -> float:
-    """How often the adapter commits in kwire's stead, in seconds. Kwire still commits before partitions go."""
-    config = ConsumerConfig.of(settings)
-    if not config.enable_auto_commit:
-        return math.inf
-    settings["auto_commit_interval_ms"] = _NEVER_MS
-    return config.auto_commit_interval_ms / 1000.0
-
-
-def _defaults(config: ConsumerConfig) -> dict[str, object]:
-    """Settings that a program may look up though it has not given them: those with plain values, and kafka-python's."""
-    found = {field.name: getattr(config, field.name) for field in fields(config)}
-    plain = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
-    return {**plain, **_DEFAULTS}
 
 
 def _most(max_records: int | None, default: int) -> int:

@@ -1,0 +1,78 @@
+"""Settings as kafka-python's consumer takes them, with its defaults where kwire has others, or none."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+
+from kwire.compat.bootstrap_servers import with_ports
+from kwire.config import ConsumerConfig
+
+_DEFAULTS: Mapping[str, object] = {
+    "bootstrap_servers": "localhost",
+    "auto_offset_reset": "latest",
+    "enable_auto_commit": True,
+    "consumer_timeout_ms": float("inf"),
+    "max_partition_fetch_bytes": 1_048_576,
+    "security_protocol": "PLAINTEXT",
+    "sasl_mechanism": None,
+}
+_NEVER_MS = 2**31 - 1
+
+
+def settings_of(given: Mapping[str, object]) -> dict[str, object]:
+    """What a `Consumer` is made with."""
+    settings = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
+    if "group_id" not in given:
+        settings.pop("enable_auto_commit", None)  # on by default there, and without effect
+    for name in ("key_deserializer", "value_deserializer"):
+        if name in given:
+            settings[name] = _deserializer(given[name])
+    return settings
+
+
+def take_interval(settings: dict[str, object]) -> float:
+    """How often the adapter commits in kwire's stead, in seconds. Kwire still commits before partitions go."""
+    config = ConsumerConfig.of(settings)
+    if not config.enable_auto_commit:
+        return math.inf
+    settings["auto_commit_interval_ms"] = _NEVER_MS
+    return config.auto_commit_interval_ms / 1000.0
+
+
+def defaults(config: ConsumerConfig) -> dict[str, object]:
+    """Settings that a program may look up though it has not given them: those with plain values, and kafka-python's."""
+    found = {field.name: getattr(config, field.name) for field in fields(config)}
+    plain = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
+    return {**plain, **_DEFAULTS}
+
+
+class _Deserializer:
+    """An object of kafka-python's with deserialize(topic, headers, data), or (topic, data)."""
+
+    def __init__(self, function: Callable[..., object], *, with_headers: bool) -> None:
+        self._function, self._with_headers = function, with_headers
+
+    def deserialize(self, topic: str, headers: object, data: bytes | None) -> object:
+        return self._function(topic, headers, data) if self._with_headers else self._function(topic, data)
+
+
+def _deserializer(given: object) -> object:
+    """One that kwire takes. kafka-python calls functions for nulls too; kwire leaves a null None."""
+    method = getattr(given, "deserialize", None)
+    if method is None or isinstance(given, type):
+        return given
+    return _Deserializer(method, with_headers=_takes_three(method))
+
+
+def _takes_three(function: Callable[..., object]) -> bool:
+    """Of one that does not tell its signature it is taken for granted."""
+    try:
+        inspect.signature(function).bind(None, None, None)
+    except TypeError:
+        return False
+    except ValueError:
+        pass
+    return True
