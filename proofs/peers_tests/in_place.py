@@ -41,7 +41,7 @@ def replace(theirs: str, ours: str, names: str = "__all__") -> None:
 def kafka_python() -> None:
     for module in ("kafka", "kafka.structs"):
         replace(module, "kwire.compat.kafka_python")
-    replace("kafka.errors", "kwire.errors")
+    replace("kafka.errors", "kwire.compat.kafka_python.errors", names="")
     # Its conftest takes a broker that runs, if it is told so. Its sdist lacks the service, and `test` is Python's own.
     stand_in("test", __path__=[str(Path.cwd() / "test")])
     stand_in("test.service", ExternalService=MagicMock(), SpawnedService=MagicMock())

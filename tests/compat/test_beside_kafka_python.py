@@ -8,6 +8,7 @@ import threading
 import warnings
 from collections.abc import Iterator
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 
 import kwire.errors
 from kwire.compat import kafka_python as adapter
+from kwire.compat.kafka_python import errors
 from kwire.compat.kafka_python.future import Future
 from kwire.testing import Cluster
 
@@ -153,7 +155,7 @@ def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  #
 def test_bootstrap_says_that_there_is_none() -> None:
     with (
         adapter.KafkaConsumer(bootstrap_servers="localhost:1") as consumer,
-        pytest.raises(kwire.errors.KafkaTimeoutError),
+        pytest.raises(errors.KafkaTimeoutError),
     ):
         consumer.bootstrap(timeout_ms=100)
 
@@ -247,9 +249,7 @@ def test_a_loop_ends_when_its_body_closes_the_consumer(cluster: Cluster, module:
 
 
 def module_error(module: Any, name: str) -> type[Exception]:  # noqa: ANN401
-    import kafka.errors
-
-    found: type[Exception] = getattr(kafka.errors if module is kafka else kwire.errors, name)
+    found: type[Exception] = getattr(import_module(f"{module.__name__}.errors"), name)
     return found
 
 
@@ -257,7 +257,7 @@ def module_error(module: Any, name: str) -> type[Exception]:  # noqa: ANN401
 @pytest.mark.parametrize("read", [iter, poll_each], ids=["loop", "polls"])
 def test_another_thread_closes_the_consumer(cluster: Cluster, module: Any, read: Any) -> None:  # noqa: ANN401
     consumer = open_consumer(module, cluster, "orders", group_id="billing", consumer_timeout_ms=60_000)
-    has_all, errors = threading.Event(), []
+    has_all, failures = threading.Event(), []
 
     def work() -> None:
         try:
@@ -265,7 +265,7 @@ def test_another_thread_closes_the_consumer(cluster: Cluster, module: Any, read:
                 if number == 6:
                     has_all.set()
         except module_error(module, "IllegalStateError") as error:  # of a poll that comes after it
-            errors.append(error)
+            failures.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -273,7 +273,7 @@ def test_another_thread_closes_the_consumer(cluster: Cluster, module: Any, read:
     consumer.close()
     thread.join(30)
     assert not thread.is_alive()
-    assert module is kafka or len(errors) == (read is poll_each)  # kafka-python's loop may end with the error as well
+    assert module is kafka or len(failures) == (read is poll_each)  # kafka-python's loop may end with the error as well
     consumer.close()
 
 
@@ -297,7 +297,7 @@ def test_a_close_that_was_refused_is_made_by_the_next(cluster: Cluster) -> None:
         def on_partitions_assigned(self, assigned: set[adapter.TopicPartition]) -> None:
             try:
                 consumer.close()
-            except kwire.errors.IllegalStateError as error:
+            except errors.IllegalStateError as error:
                 refused.append(error)
 
     consumer = open_consumer(adapter, cluster, group_id="billing")

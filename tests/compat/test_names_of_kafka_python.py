@@ -29,6 +29,8 @@ IMPORTED = [
     (".structs", "OffsetAndTimestamp"),
     (".structs", "ConsumerGroupMetadata"),
     (".future", "Future"),
+    (".errors", "KafkaError"),
+    (".errors", "for_code"),
 ]
 
 

@@ -1,6 +1,6 @@
 """`KafkaConsumer` as kafka-python has it, over kwire. Long, because every call a user has is in it.
 
-Records are its tuples, timeouts are milliseconds. Exceptions are kwire's.
+Records are its tuples, timeouts are milliseconds.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
 from types import TracebackType
@@ -21,6 +22,7 @@ from kwire.compat.kafka_python.consumer.subscription_state import (
     AsyncConsumerRebalanceListener,
     ConsumerRebalanceListener,
 )
+from kwire.compat.kafka_python.errors import error_of, raises_theirs
 from kwire.compat.kafka_python.future import Future
 from kwire.compat.kafka_python.settings import defaults, settings_of, take_interval
 from kwire.compat.kafka_python.structs import (
@@ -34,7 +36,7 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
+from kwire.errors import ConcurrentModificationError, IllegalStateError, KafkaError, WakeupError
 from kwire.model import INTERNAL_TOPICS, leader_epoch_number, leader_epoch_or_none
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
@@ -61,6 +63,7 @@ class KafkaConsumer:
     What programs do not call begins with `_kwire`: a class that derives from this may have a `_loop` of its own.
     """
 
+    @raises_theirs
     def __init__(self, *topics: str, **configs: object) -> None:
         given = {name: value for name, value in configs.items() if value is not None}
         timeout_ms = cast("float", given.pop("consumer_timeout_ms", _FOREVER_MS))
@@ -80,12 +83,15 @@ class KafkaConsumer:
 
     # --- what to consume ------------------------------------------------------------------------------------
 
+    @raises_theirs
     def subscribe(
         self, topics: Sequence[str] = (), pattern: str | None = None, listener: AnyListener | None = None
     ) -> None:
         """Topics, or a regular expression. Without a group all partitions are read."""
-        if bool(topics) == bool(pattern):
-            raise IllegalStateError("give topics or a pattern")
+        if not topics and not pattern:
+            raise ValueError("give topics or a pattern")
+        if topics and pattern:
+            raise IllegalStateError("give topics or a pattern, and not both")
         topics = [topics] if isinstance(topics, str) else topics
         if self._kwire_consumer.config.group_id is None:
             if pattern or listener is not None:
@@ -95,20 +101,25 @@ class KafkaConsumer:
         wanted = from_the_start(pattern) if pattern else topics
         self._kwire_consumer.subscribe(wanted, listener=_Listener(self, listener) if listener is not None else None)
 
+    @raises_theirs
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         self._kwire_consumer.assign([TopicPartition(*tp) for tp in partitions])
 
+    @raises_theirs
     def unsubscribe(self) -> None:
         self._kwire_consumer.unsubscribe()
 
+    @raises_theirs
     def subscription(self) -> set[str] | None:
         return set(self._kwire_consumer.subscription()) or None
 
+    @raises_theirs
     def assignment(self) -> set[TopicPartition]:
         return set(self._kwire_consumer.assignment())
 
     # --- records --------------------------------------------------------------------------------------------
 
+    @raises_theirs
     def poll(
         self,
         timeout_ms: float = 0,
@@ -167,6 +178,7 @@ class KafkaConsumer:
         record = self._kwire_loop.next(record_of)
         return self._kwire_awaited() if record is None else record
 
+    @raises_theirs
     def _kwire_awaited(self) -> ConsumerRecord:
         """The next record when none is at hand."""
         until_s = math.inf if self._kwire_timeout_s is None else time.monotonic() + self._kwire_timeout_s
@@ -196,19 +208,22 @@ class KafkaConsumer:
 
     # --- offsets --------------------------------------------------------------------------------------------
 
+    @raises_theirs
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, timeout_ms: float | None = None
     ) -> None:
         self._kwire_consumer.commit_sync(_offsets(offsets), timeout=_seconds(timeout_ms))
 
+    @raises_theirs
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: OnCommit | None = None
     ) -> Future:
         """The future, and the callback, are told by a later call that polls, commits or closes."""
         chosen, future = callback or self._kwire_on_commit, Future()
 
-        def done(committed: Mapping[TopicPartition, KwireOffset], error: Exception | None) -> None:
+        def done(committed: Mapping[TopicPartition, KwireOffset], failure: Exception | None) -> None:
             found = {tp: _offset(at) for tp, at in committed.items()}
+            error = _as_theirs(failure)
             future.end(found, error)
             if chosen is not None:
                 chosen(found, error)
@@ -216,6 +231,7 @@ class KafkaConsumer:
         self._kwire_consumer.commit_async(_offsets(offsets), callback=done)
         return future
 
+    @raises_theirs
     def committed(
         self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
     ) -> int | OffsetAndMetadata | None:
@@ -226,27 +242,36 @@ class KafkaConsumer:
             return None
         return _offset(found) if metadata else found.offset
 
+    @raises_theirs
     def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         return self._kwire_consumer.position(TopicPartition(*partition), timeout=_seconds(timeout_ms))
 
+    @raises_theirs
     def highwater(self, partition: TopicPartition) -> int | None:
         """The end, as far as fetches have told."""
         session = self._kwire_consumer._session
         ends = session.link.run(session.positions.log_ends(TopicPartition(*partition)))
         return None if ends is None else ends.high_watermark
 
+    @raises_theirs
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        to = offset.offset if isinstance(offset, OffsetAndMetadata) else offset
-        (self._kwire_in_callback or self._kwire_consumer).seek(TopicPartition(*partition), to)
+        to = _checked_offset(offset.offset if isinstance(offset, OffsetAndMetadata) else offset)
+        with _unassigned_is(ValueError):
+            (self._kwire_in_callback or self._kwire_consumer).seek(TopicPartition(*partition), to)
 
+    @raises_theirs
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         consumer = self._kwire_in_callback or self._kwire_consumer
-        consumer.seek_to_beginning(_chosen(partitions, consumer.assignment()))
+        with _unassigned_is(ValueError):
+            consumer.seek_to_beginning(_chosen(partitions, consumer.assignment()))
 
+    @raises_theirs
     def seek_to_end(self, *partitions: TopicPartition) -> None:
         consumer = self._kwire_in_callback or self._kwire_consumer
-        consumer.seek_to_end(_chosen(partitions, consumer.assignment()))
+        with _unassigned_is(ValueError):
+            consumer.seek_to_end(_chosen(partitions, consumer.assignment()))
 
+    @raises_theirs
     def beginning_offsets(
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -254,6 +279,7 @@ class KafkaConsumer:
             [TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms)
         )
 
+    @raises_theirs
     def end_offsets(
         self, partitions: Sequence[TopicPartition], timeout_ms: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -261,6 +287,7 @@ class KafkaConsumer:
             [TopicPartition(*tp) for tp in partitions], timeout=_seconds(timeout_ms)
         )
 
+    @raises_theirs
     def offsets_for_times(
         self, timestamps: Mapping[TopicPartition, float], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
@@ -270,20 +297,27 @@ class KafkaConsumer:
             found = consumer._run(consumer._session.look_ups.offsets_at(wanted, _seconds(timeout_ms)))
         return {tp: None if at is None else _offset_and_timestamp(at) for tp, at in found.items()}
 
+    @raises_theirs
     def pause(self, *partitions: TopicPartition) -> None:
-        self._kwire_consumer.pause([TopicPartition(*tp) for tp in partitions])
+        with _unassigned_is(KeyError):
+            self._kwire_consumer.pause([TopicPartition(*tp) for tp in partitions])
 
+    @raises_theirs
     def resume(self, *partitions: TopicPartition) -> None:
-        self._kwire_consumer.resume([TopicPartition(*tp) for tp in partitions])
+        with _unassigned_is(KeyError):
+            self._kwire_consumer.resume([TopicPartition(*tp) for tp in partitions])
 
+    @raises_theirs
     def paused(self) -> set[TopicPartition]:
         return set(self._kwire_consumer.paused())
 
     # --- the cluster and the group --------------------------------------------------------------------------
 
+    @raises_theirs
     def topics(self) -> set[str]:
         return self._kwire_consumer.list_topics().keys() - INTERNAL_TOPICS
 
+    @raises_theirs
     def partitions_for_topic(self, topic: str) -> set[int]:
         """Their numbers; none if there is no such topic."""
         consumer = self._kwire_consumer
@@ -294,6 +328,7 @@ class KafkaConsumer:
             infos = consumer.list_topics().get(topic, [])
         return {info.partition for info in infos}
 
+    @raises_theirs
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
         """kafka-python's own where it is loaded: its producer takes nothing else."""
         has_group = self._kwire_consumer.config.group_id is not None
@@ -308,6 +343,7 @@ class KafkaConsumer:
                 found.setdefault(name.group, {})[name.name] = number
         return found
 
+    @raises_theirs
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:  # noqa: ARG002
         """Wait until a broker has answered, however often that was so before."""
         self._kwire_consumer.list_topics(timeout=math.inf if timeout_ms is None else timeout_ms / 1000.0)
@@ -318,6 +354,7 @@ class KafkaConsumer:
 
     # --- the end --------------------------------------------------------------------------------------------
 
+    @raises_theirs
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
         """From another thread, too: the one that waits for records is woken, and finds none."""
         if not autocommit:
@@ -400,12 +437,37 @@ def _offsets(offsets: Mapping[TopicPartition, OffsetAndMetadata] | None) -> dict
     }
 
 
+def _as_theirs(failure: Exception | None) -> Exception | None:
+    if not isinstance(failure, KafkaError):
+        return failure
+    error = error_of(failure)
+    error.__cause__ = failure
+    return error
+
+
 def _offset(at: KwireOffset) -> OffsetAndMetadata:
     return OffsetAndMetadata(at.offset, at.metadata, leader_epoch_number(at.leader_epoch))
 
 
 def _offset_and_timestamp(at: KwireOffsetAndTimestamp) -> OffsetAndTimestamp:
     return OffsetAndTimestamp(at.offset, at.timestamp, leader_epoch_number(at.leader_epoch))
+
+
+def _checked_offset(offset: object) -> int:
+    if not isinstance(offset, int) or offset < 0:
+        raise ValueError(f"an offset is a number from 0 on, and not {offset!r}")
+    return offset
+
+
+@contextmanager
+def _unassigned_is(kind: type[Exception]) -> Iterator[None]:
+    """What kafka-python raises if a partition is not assigned, to a closed consumer as well."""
+    try:
+        yield
+    except ConcurrentModificationError:
+        raise
+    except IllegalStateError as error:
+        raise kind(str(error)) from error
 
 
 def _chosen(partitions: Sequence[TopicPartition], assigned: Partitions) -> Collection[TopicPartition]:
