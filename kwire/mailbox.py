@@ -61,6 +61,7 @@ class Mailbox:
         self.polls_in_a_row = PollsInARow()
         self.failure: KafkaError | None = None
         self.bootstrap_error: KafkaError | None = None
+        self.was_reached = False
         self.connection_failures = ""
         self.awaits_poll = True
         self.operator: EventSink | None = None

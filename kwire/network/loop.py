@@ -152,6 +152,7 @@ class NetworkLoop:
         self._client.send(requests, now_ms)
         client_at_ms = self._client.poll(now_ms)
         self._mailbox.bootstrap_error = self._client.bootstrap_error
+        self._mailbox.was_reached = self._client.ever_connected
         self._mailbox.connection_failures = self._client.connection_failures
         self._mailbox.await_poll(self._managers.awaits_poll)
         self._mailbox.polls_in_a_row.look(now_ms)

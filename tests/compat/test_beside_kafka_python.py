@@ -154,7 +154,7 @@ def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  #
 
 def test_bootstrap_says_that_there_is_none() -> None:
     with (
-        adapter.KafkaConsumer(bootstrap_servers="localhost:1") as consumer,
+        adapter.KafkaConsumer(bootstrap_servers="localhost:1", api_version=(2, 6)) as consumer,
         pytest.raises(errors.KafkaTimeoutError),
     ):
         consumer.bootstrap(timeout_ms=100)
@@ -196,7 +196,7 @@ def test_a_topic_may_be_given_by_its_name_alone(cluster: Cluster, group: dict[st
 
 
 def test_servers_may_be_without_a_port() -> None:
-    with adapter.KafkaConsumer(bootstrap_servers="127.0.0.1:1,localhost") as consumer:
+    with adapter.KafkaConsumer(bootstrap_servers="127.0.0.1:1,localhost", api_version=(2, 6)) as consumer:
         assert [*map(str, consumer._kwire_consumer.config.bootstrap_servers)] == ["127.0.0.1:1", "localhost:9092"]
 
 

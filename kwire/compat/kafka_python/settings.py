@@ -6,9 +6,11 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
+from numbers import Real
 
 from kwire.compat.bootstrap_servers import with_ports
 from kwire.config import ConsumerConfig
+from kwire.errors import ConfigError
 
 _DEFAULTS: Mapping[str, object] = {
     "bootstrap_servers": "localhost",
@@ -20,6 +22,18 @@ _DEFAULTS: Mapping[str, object] = {
     "sasl_mechanism": None,
 }
 _NEVER_MS = 2**31 - 1
+
+
+def take_ms(given: dict[str, object], name: str, default_ms: float) -> float:
+    """A duration that kwire has no setting for, taken out of what is given.
+
+    Raises:
+        ConfigError: It is no number.
+    """
+    found = given.pop(name, default_ms)
+    if not isinstance(found, Real):
+        raise ConfigError(f"{name}={found!r}: not a number; valid: a number of milliseconds")
+    return float(found)
 
 
 def settings_of(given: Mapping[str, object]) -> dict[str, object]:

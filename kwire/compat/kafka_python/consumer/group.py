@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
@@ -22,9 +23,9 @@ from kwire.compat.kafka_python.consumer.subscription_state import (
     AsyncConsumerRebalanceListener,
     ConsumerRebalanceListener,
 )
-from kwire.compat.kafka_python.errors import error_of, raises_theirs
+from kwire.compat.kafka_python.errors import BootstrapTimeoutError, error_of, raises_theirs
 from kwire.compat.kafka_python.future import Future
-from kwire.compat.kafka_python.settings import defaults, settings_of, take_interval
+from kwire.compat.kafka_python.settings import defaults, settings_of, take_interval, take_ms
 from kwire.compat.kafka_python.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -36,7 +37,15 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
-from kwire.errors import ConcurrentModificationError, IllegalStateError, KafkaError, WakeupError
+from kwire.errors import (
+    BootstrapError,
+    ConcurrentModificationError,
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    WakeupError,
+)
+from kwire.events import LookUpTopics
 from kwire.model import INTERNAL_TOPICS, leader_epoch_number, leader_epoch_or_none
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
@@ -50,6 +59,7 @@ __all__ = ["KafkaConsumer"]
 AnyListener: TypeAlias = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
 
+BOOTSTRAP_MS = 30_000.0
 FOREVER_S = 3600.0  # a loop goes on after that
 # A poll of nothing looks this often whether there is something now.
 SLICE_S = 0.1
@@ -66,7 +76,9 @@ class KafkaConsumer:
     @raises_theirs
     def __init__(self, *topics: str, **configs: object) -> None:
         given = {name: value for name, value in configs.items() if value is not None}
-        timeout_ms = cast("float", given.pop("consumer_timeout_ms", _FOREVER_MS))
+        timeout_ms = take_ms(given, "consumer_timeout_ms", _FOREVER_MS)
+        bootstrap_ms = take_ms(given, "bootstrap_timeout_ms", BOOTSTRAP_MS)
+        knows_version = given.pop("api_version", None) is not None
         self._kwire_timeout_s = timeout_ms / 1000.0 if 0 <= timeout_ms < _FOREVER_MS else None
         self._kwire_on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
         settings = settings_of(given)
@@ -78,8 +90,15 @@ class KafkaConsumer:
         self._kwire_in_callback: RebalanceConsumer | None = None
         self._kwire_closing = threading.Lock()
         self._kwire_polled: Iterator[ConsumerRecord] = iter(())
-        if topics:
-            self.subscribe(topics)
+        self._kwire_is_reached = False
+        try:
+            if not knows_version:  # else kafka-python does not ask brokers for it here
+                self._kwire_reach(bootstrap_ms)
+            if topics:
+                self.subscribe(topics)
+        except BaseException:  # a Ctrl-C, perhaps: nobody will hold what would close it
+            self._kwire_consumer.close(0.0)
+            raise
 
     # --- what to consume ------------------------------------------------------------------------------------
 
@@ -154,6 +173,8 @@ class KafkaConsumer:
                 next_s = max(SLICE_S, self._kwire_commits_at_s - time.monotonic())
                 self._kwire_consumer._poll(min(left_s, next_s, FOREVER_S), to_loop=True)
             self._kwire_loop.begin()
+        except BootstrapError:  # only if `api_version` was given; the logger `kwire.network` has told it
+            pass
         except (WakeupError, IllegalStateError, ConcurrentModificationError):
             if not self._kwire_is_over():
                 raise
@@ -346,11 +367,28 @@ class KafkaConsumer:
     @raises_theirs
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:  # noqa: ARG002
         """Wait until a broker has answered, however often that was so before."""
-        self._kwire_consumer.list_topics(timeout=math.inf if timeout_ms is None else timeout_ms / 1000.0)
+        self._kwire_reach(_FOREVER_MS if timeout_ms is None else timeout_ms)
+
+    def _kwire_reach(self, timeout_ms: float) -> None:
+        """Have a broker answer a question about no topic."""
+        consumer, link = self._kwire_consumer, self._kwire_consumer._session.link
+        try:
+            with consumer._guard:
+                consumer._check_open()
+                consumer._run(link.ask("bootstrap", partial(LookUpTopics, frozenset()), timeout_ms / 1000.0))
+        except KafkaTimeoutError as error:
+            servers = ", ".join(map(str, consumer.config.bootstrap_servers))
+            why = link.mailbox.bootstrap_error or error
+            raise BootstrapTimeoutError(
+                f"unable to bootstrap from {servers} within {timeout_ms / 1000.0:g} s: {why}; "
+                "start the brokers, or correct bootstrap_servers"
+            ) from why
+        self._kwire_is_reached = True
 
     def bootstrap_connected(self) -> bool:
-        """Whether a broker answers."""
-        return self._kwire_consumer._session.link.mailbox.bootstrap_error is None
+        """Whether a broker has answered, and the consumer is open."""
+        session = self._kwire_consumer._session
+        return not session.state.closed and (self._kwire_is_reached or session.link.mailbox.was_reached)
 
     # --- the end --------------------------------------------------------------------------------------------
 
