@@ -81,11 +81,19 @@ class NetworkLink:
 
     # --- questions ------------------------------------------------------------------------------------------
 
-    def ask(self, what: str, event: Callable[[Reply[T]], ApplicationEvent], timeout: Timeout | None) -> Steps[T]:
+    def ask(
+        self,
+        what: str,
+        event: Callable[[Reply[T]], ApplicationEvent],
+        timeout: Timeout | None,
+        *,
+        wakeable: bool = True,
+    ) -> Steps[T]:
         """Post a question to the cluster and wait for its answer.
 
         Args:
             timeout: In seconds; None for `default_api_timeout_ms`.
+            wakeable: Whether a wakeup ends the wait.
 
         Raises:
             KafkaTimeoutError: Names `what`, and what it was still waiting for.
@@ -93,7 +101,7 @@ class NetworkLink:
         """
         timeout_ms = self.config.default_api_timeout_ms if timeout is None else milliseconds(timeout)
         deadline = min(Deadline.after(timeout_ms), self._latest())
-        return (yield from self.wait_for(self.post(event), what, deadline, wakeable=True))
+        return (yield from self.wait_for(self.post(event), what, deadline, wakeable=wakeable))
 
     def command(self, what: str, event: Callable[[Reply[T]], ApplicationEvent]) -> Steps[T]:
         """Post something that needs no broker: the network thread answers within its next turn."""

@@ -7,11 +7,13 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from numbers import Real
+from uuid import UUID
 
 from kwire.compat.bootstrap_servers import with_ports
 from kwire.config import ConsumerConfig
 from kwire.errors import ConfigError
 
+BOOTSTRAP_MS = 30_000
 _DEFAULTS: Mapping[str, object] = {
     "bootstrap_servers": "localhost",
     "auto_offset_reset": "latest",
@@ -20,7 +22,28 @@ _DEFAULTS: Mapping[str, object] = {
     "max_partition_fetch_bytes": 1_048_576,
     "security_protocol": "PLAINTEXT",
     "sasl_mechanism": None,
+    "ssl_check_hostname": True,
+    "bootstrap_timeout_ms": BOOTSTRAP_MS,
+    "isolation_level": "read_uncommitted",
+    "partition_assignment_strategy": ("range", "cooperative-sticky"),
+    "enable_incremental_fetch_sessions": True,
+    "max_in_flight_requests_per_connection": 5,
+    "receive_message_max_bytes": 100_000_000,
+    "metrics_enabled": True,
+    "metric_group_prefix": "consumer",
 }
+# What programs look up as well.
+_UNSET = (
+    *("api_version", "client_dns_lookup", "default_offset_commit_callback", "kafka_client", "metric_reporters"),
+    *("proxy_url", "selector", "socket_options", "socks5_proxy"),
+    *("sasl_kerberos_domain_name", "sasl_kerberos_name", "sasl_plain_password", "sasl_plain_username"),
+    *("ssl_cafile", "ssl_certfile", "ssl_ciphers", "ssl_crlfile", "ssl_keyfile", "ssl_password"),
+)
+# Programs give numbers and UUIDs for these.
+_TEXTS = (
+    *("client_id", "client_rack", "group_id", "group_instance_id"),
+    *("sasl_plain_password", "sasl_plain_username"),
+)
 _NEVER_MS = 2**31 - 1
 
 
@@ -39,6 +62,9 @@ def take_ms(given: dict[str, object], name: str, default_ms: float) -> float:
 def settings_of(given: Mapping[str, object]) -> dict[str, object]:
     """What a `Consumer` is made with."""
     settings = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
+    settings |= {name: str(given[name]) for name in _TEXTS if isinstance(given.get(name), Real | UUID)}
+    if isinstance(commits := given.get("enable_auto_commit"), int):
+        settings["enable_auto_commit"] = bool(commits)
     if "group_id" not in given:
         settings.pop("enable_auto_commit", None)  # on by default there, and without effect
     for name in ("key_deserializer", "value_deserializer"):
@@ -56,11 +82,11 @@ def take_interval(settings: dict[str, object]) -> float:
     return config.auto_commit_interval_ms / 1000.0
 
 
-def defaults(config: ConsumerConfig) -> dict[str, object]:
+def defaults(config: ConsumerConfig, client_id: str) -> dict[str, object]:
     """Settings that a program may look up though it has not given them: those with plain values, and kafka-python's."""
     found = {field.name: getattr(config, field.name) for field in fields(config)}
     plain = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
-    return {**plain, **_DEFAULTS}
+    return {**plain, **dict.fromkeys(_UNSET), **_DEFAULTS, "client_id": client_id}
 
 
 class _Deserializer:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kwire.model import Header, Record
+from kwire.model import Record
 
 __all__ = ["ConsumerRecord", "record_of"]
 
@@ -33,6 +32,15 @@ class ConsumerRecord(NamedTuple):
 def record_of(record: Record[object, object]) -> ConsumerRecord:
     """kwire's record as kafka-python's."""
     topic, partition, offset, timestamp, kind, key, value, headers, epoch, key_size, value_size = record
+    plain: list[tuple[str, bytes | None]] = []
+    size_bytes = -1
+    if headers:
+        size_bytes = 0
+        for name, content in headers:
+            plain.append((name, content))
+            size_bytes += len(name) if name.isascii() else len(name.encode())
+            if content:
+                size_bytes += len(content)
     return _new(
         ConsumerRecord,
         (
@@ -44,19 +52,10 @@ def record_of(record: Record[object, object]) -> ConsumerRecord:
             kind._value_,
             key,
             value,
-            list(headers),
+            plain,
             None,
             key_size,
             value_size,
-            _size(headers) if headers else -1,
+            size_bytes,
         ),
     )
-
-
-def _size(headers: Sequence[Header]) -> int:
-    size_bytes = 0
-    for key, value in headers:
-        size_bytes += len(key) if key.isascii() else len(key.encode())
-        if value:
-            size_bytes += len(value)
-    return size_bytes

@@ -25,7 +25,7 @@ from kwire.compat.kafka_python.consumer.subscription_state import (
 )
 from kwire.compat.kafka_python.errors import BootstrapTimeoutError, error_of, raises_theirs
 from kwire.compat.kafka_python.future import Future
-from kwire.compat.kafka_python.settings import defaults, settings_of, take_interval, take_ms
+from kwire.compat.kafka_python.settings import BOOTSTRAP_MS, defaults, settings_of, take_interval, take_ms
 from kwire.compat.kafka_python.structs import (
     ConsumerGroupMetadata,
     OffsetAndMetadata,
@@ -35,6 +35,7 @@ from kwire.compat.kafka_python.structs import (
 from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
+from kwire.consumer.arguments import checked_topic
 from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import (
@@ -46,7 +47,7 @@ from kwire.errors import (
     WakeupError,
 )
 from kwire.events import LookUpTopics
-from kwire.model import INTERNAL_TOPICS, leader_epoch_number, leader_epoch_or_none
+from kwire.model import INTERNAL_TOPICS, PartitionInfo, leader_epoch_number, leader_epoch_or_none
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
 from kwire.transactions import kafka_python_group_metadata
@@ -59,7 +60,6 @@ __all__ = ["KafkaConsumer"]
 AnyListener: TypeAlias = ConsumerRebalanceListener | AsyncConsumerRebalanceListener
 OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
 
-BOOTSTRAP_MS = 30_000.0
 FOREVER_S = 3600.0  # a loop goes on after that
 # A poll of nothing looks this often whether there is something now.
 SLICE_S = 0.1
@@ -85,12 +85,15 @@ class KafkaConsumer:
         self._kwire_commit_s = take_interval(settings) if self._kwire_on_commit is not None else math.inf
         self._kwire_commits_at_s = time.monotonic() + self._kwire_commit_s
         self._kwire_consumer: Consumer[Any, Any] = Consumer(settings)
-        self.config = {**defaults(self._kwire_consumer.config), **configs}
+        client_id = self._kwire_consumer._session.link.client_id
+        self.config = {**defaults(self._kwire_consumer.config, client_id), **configs}
         self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
         self._kwire_in_callback: RebalanceConsumer | None = None
         self._kwire_closing = threading.Lock()
         self._kwire_polled: Iterator[ConsumerRecord] = iter(())
-        self._kwire_is_reached = False
+        self._kwire_is_reached = self._kwire_is_looping = False
+        self._kwire_subscribed: frozenset[str] = frozenset()
+        """Before it was closed."""
         try:
             if not knows_version:  # else kafka-python does not ask brokers for it here
                 self._kwire_reach(bootstrap_ms)
@@ -130,11 +133,13 @@ class KafkaConsumer:
 
     @raises_theirs
     def subscription(self) -> set[str] | None:
-        return set(self._kwire_consumer.subscription()) or None
+        """What it was of a closed consumer, as in kafka-python."""
+        is_closed = self._kwire_consumer._session.state.closed
+        return set(self._kwire_subscribed if is_closed else self._kwire_consumer.subscription()) or None
 
     @raises_theirs
     def assignment(self) -> set[TopicPartition]:
-        return set(self._kwire_consumer.assignment())
+        return set() if self._kwire_consumer._session.state.closed else set(self._kwire_consumer.assignment())
 
     # --- records --------------------------------------------------------------------------------------------
 
@@ -150,7 +155,9 @@ class KafkaConsumer:
         A loop of kafka-python calls the poll of a class that overrides it, with `update_offsets=False`. So does this
         one, for one record at a time: commits cover what the loop is at, and not what it has not seen.
         """
-        most = _most(max_records, self._kwire_consumer.config.max_poll_records) if update_offsets else 1
+        most = _most(max_records, self._kwire_consumer.config.max_poll_records)
+        if self._kwire_is_looping and not update_offsets:
+            most = 1
         if self._kwire_is_over():
             raise IllegalStateError("KafkaConsumer is closed")
         until_s = _until(timeout_ms)
@@ -219,7 +226,12 @@ class KafkaConsumer:
         record = next(self._kwire_polled, None)
         if record is None:
             left_ms = max(0.0, until_s - time.monotonic()) * 1000.0
-            self._kwire_polled = chain.from_iterable(self.poll(timeout_ms=left_ms, update_offsets=False).values())
+            self._kwire_is_looping = True
+            try:
+                polled = self.poll(timeout_ms=left_ms, update_offsets=False)
+            finally:
+                self._kwire_is_looping = False
+            self._kwire_polled = chain.from_iterable(polled.values())
             record = next(self._kwire_polled, None)
         return record
 
@@ -330,24 +342,39 @@ class KafkaConsumer:
 
     @raises_theirs
     def paused(self) -> set[TopicPartition]:
-        return set(self._kwire_consumer.paused())
+        return set() if self._kwire_consumer._session.state.closed else set(self._kwire_consumer.paused())
 
     # --- the cluster and the group --------------------------------------------------------------------------
 
+    # Other threads may look topics up while one polls, so that these do not use up its access.
+
     @raises_theirs
     def topics(self) -> set[str]:
-        return self._kwire_consumer.list_topics().keys() - INTERNAL_TOPICS
+        return self._kwire_look_up(None).keys() - INTERNAL_TOPICS
 
     @raises_theirs
     def partitions_for_topic(self, topic: str) -> set[int]:
         """Their numbers; none if there is no such topic."""
-        consumer = self._kwire_consumer
-        is_read = topic in consumer.subscription() or any(tp.topic == topic for tp in consumer.assignment())
-        if is_read or not consumer.config.allow_auto_create_topics:
-            infos = consumer.partitions_for(topic)
+        assigned = self._kwire_consumer._session.state.assignment
+        is_read = topic in self._kwire_topics_read or any(tp.topic == topic for tp in assigned)
+        if is_read or not self._kwire_consumer.config.allow_auto_create_topics:
+            found = self._kwire_look_up(frozenset((checked_topic(topic),)))
         else:  # to ask for one alone would have brokers make it
-            infos = consumer.list_topics().get(topic, [])
-        return {info.partition for info in infos}
+            found = self._kwire_look_up(None)
+        return {info.partition for info in found.get(topic, [])}
+
+    def _kwire_look_up(
+        self, topics: frozenset[str] | None, timeout_s: float | None = None
+    ) -> dict[str, list[PartitionInfo]]:
+        """What brokers say about topics, or about all. A wakeup is left to the thread that polls."""
+        link = self._kwire_consumer._session.link
+        self._kwire_consumer._check_open()
+        return link.run(link.ask("topics", partial(LookUpTopics, topics), timeout_s, wakeable=False))
+
+    @property
+    def _kwire_topics_read(self) -> frozenset[str]:
+        session = self._kwire_consumer._session
+        return session.whole_topics.names or session.state.view.topics
 
     @raises_theirs
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
@@ -371,14 +398,11 @@ class KafkaConsumer:
 
     def _kwire_reach(self, timeout_ms: float) -> None:
         """Have a broker answer a question about no topic."""
-        consumer, link = self._kwire_consumer, self._kwire_consumer._session.link
         try:
-            with consumer._guard:
-                consumer._check_open()
-                consumer._run(link.ask("bootstrap", partial(LookUpTopics, frozenset()), timeout_ms / 1000.0))
+            self._kwire_look_up(frozenset(), timeout_ms / 1000.0)
         except KafkaTimeoutError as error:
-            servers = ", ".join(map(str, consumer.config.bootstrap_servers))
-            why = link.mailbox.bootstrap_error or error
+            servers = ", ".join(map(str, self._kwire_consumer.config.bootstrap_servers))
+            why = self._kwire_consumer._session.link.mailbox.bootstrap_error or error
             raise BootstrapTimeoutError(
                 f"unable to bootstrap from {servers} within {timeout_ms / 1000.0:g} s: {why}; "
                 "start the brokers, or correct bootstrap_servers"
@@ -405,8 +429,10 @@ class KafkaConsumer:
             self._kwire_loop.end()
 
     def _kwire_close(self, timeout_s: float | None) -> None:
-        if self._kwire_consumer._session.state.closed:
+        session = self._kwire_consumer._session
+        if session.state.closed:
             return
+        self._kwire_subscribed = self._kwire_topics_read
         try:
             self._kwire_consumer.close(timeout_s)
         except ConcurrentModificationError:
