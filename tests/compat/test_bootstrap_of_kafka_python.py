@@ -117,6 +117,11 @@ def test_a_refused_login_is_told_at_once() -> None:
     assert isinstance(caught.value, errors.AuthenticationFailedError)  # of version 2
 
 
+def test_a_timeout_of_none_waits_until_there_is_a_broker(cluster: Cluster) -> None:
+    with adapter.KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, bootstrap_timeout_ms=None) as consumer:
+        assert consumer.bootstrap_connected()
+
+
 @BOTH
 def test_with_an_api_version_the_constructor_does_not_wait_and_polls_find_nothing(module: ModuleType) -> None:
     consumer = module.KafkaConsumer(

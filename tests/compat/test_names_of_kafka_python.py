@@ -44,3 +44,12 @@ def test_a_name_is_the_same_thing_in_each_module() -> None:
     for name in import_module(OURS).__all__:
         kinds = {getattr(import_module(f"{OURS}{module}"), name) for module, of in IMPORTED if of == name}
         assert kinds <= {getattr(import_module(OURS), name)}
+
+
+@pytest.mark.parametrize(
+    "name", ["KafkaError", "CommitFailedError", "RebalanceInProgressError", "UnknownMemberIdError"]
+)
+def test_an_error_that_aiokafka_has_as_well_is_the_same_class(name: str) -> None:
+    assert getattr(import_module(f"{OURS}.errors"), name) is getattr(
+        import_module("kwire.compat.aiokafka.errors"), name
+    )

@@ -77,24 +77,25 @@ class KafkaConsumer:
     def __init__(self, *topics: str, **configs: object) -> None:
         given = {name: value for name, value in configs.items() if value is not None}
         timeout_ms = take_ms(given, "consumer_timeout_ms", _FOREVER_MS)
-        bootstrap_ms = take_ms(given, "bootstrap_timeout_ms", BOOTSTRAP_MS)
+        waits_forever = configs.get("bootstrap_timeout_ms", BOOTSTRAP_MS) is None
+        bootstrap_ms = take_ms(given, "bootstrap_timeout_ms", _FOREVER_MS if waits_forever else BOOTSTRAP_MS)
         knows_version = given.pop("api_version", None) is not None
         self._kwire_timeout_s = timeout_ms / 1000.0 if 0 <= timeout_ms < _FOREVER_MS else None
         self._kwire_on_commit = cast("OnCommit | None", given.pop("default_offset_commit_callback", None))
         settings = settings_of(given)
         self._kwire_commit_s = take_interval(settings) if self._kwire_on_commit is not None else math.inf
         self._kwire_commits_at_s = time.monotonic() + self._kwire_commit_s
-        self._kwire_consumer: Consumer[Any, Any] = Consumer(settings)
-        client_id = self._kwire_consumer._session.link.client_id
-        self.config = {**defaults(self._kwire_consumer.config, client_id), **configs}
-        self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
         self._kwire_in_callback: RebalanceConsumer | None = None
         self._kwire_closing = threading.Lock()
         self._kwire_polled: Iterator[ConsumerRecord] = iter(())
         self._kwire_is_reached = self._kwire_is_looping = False
         self._kwire_subscribed: frozenset[str] = frozenset()
         """Before it was closed."""
+        self._kwire_consumer: Consumer[Any, Any] = Consumer(settings)
         try:
+            self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
+            client_id = self._kwire_consumer._session.link.client_id
+            self.config = {**defaults(self._kwire_consumer.config, client_id), **configs}
             if not knows_version:  # else kafka-python does not ask brokers for it here
                 self._kwire_reach(bootstrap_ms)
             if topics:
