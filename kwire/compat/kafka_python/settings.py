@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from numbers import Real
-from uuid import UUID
 
 from kwire.compat.bootstrap_servers import with_ports
+from kwire.compat.plain_values import plain
 from kwire.config import ConsumerConfig
 from kwire.errors import ConfigError
 
@@ -39,11 +39,6 @@ _UNSET = (
     *("sasl_kerberos_domain_name", "sasl_kerberos_name", "sasl_plain_password", "sasl_plain_username"),
     *("ssl_cafile", "ssl_certfile", "ssl_ciphers", "ssl_crlfile", "ssl_keyfile", "ssl_password"),
 )
-# Programs give numbers and UUIDs for these.
-_TEXTS = (
-    *("client_id", "client_rack", "group_id", "group_instance_id"),
-    *("sasl_plain_password", "sasl_plain_username"),
-)
 _NEVER_MS = 2**31 - 1
 
 
@@ -61,8 +56,8 @@ def take_ms(given: dict[str, object], name: str, default_ms: float) -> float:
 
 def settings_of(given: Mapping[str, object]) -> dict[str, object]:
     """What a `Consumer` is made with."""
-    settings = {**given, "bootstrap_servers": with_ports(given.get("bootstrap_servers", "localhost"))}
-    settings |= {name: str(given[name]) for name in _TEXTS if isinstance(given.get(name), Real | UUID)}
+    settings = {name: plain(name, value) for name, value in given.items()}
+    settings["bootstrap_servers"] = with_ports(given.get("bootstrap_servers", "localhost"))
     if isinstance(commits := given.get("enable_auto_commit"), int):
         settings["enable_auto_commit"] = bool(commits)
     if "group_id" not in given:
