@@ -76,7 +76,13 @@ class LagPolicy:
     def __init__(self, setting: LagSetting) -> None:
         shared = setting.cursors
         self.commits: GroupCommits = OffsetCommitManager(
-            shared.config, setting.main, setting.coordinator, setting.member, shared.deliver, shared.backoff
+            shared.config,
+            setting.main,
+            shared.metadata,
+            setting.coordinator,
+            setting.member,
+            shared.deliver,
+            shared.backoff,
         )
         self.committed: CommittedLookUp = setting.offset_fetch
         self.cursors: Sequence[AnyCursor] = ()

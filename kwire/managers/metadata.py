@@ -56,6 +56,8 @@ class MetadataManager:
         rebootstrap_trigger_ms: float | None,
     ) -> None:
         self.cluster = ClusterSnapshot()
+        self.refreshes = 0
+        """How often the snapshot has been answered for anew."""
         self.last_error = LastError()
         self.refused: dict[str, KafkaError] = {}
         """The topics of the newest answer that this client may not read, or that cannot exist."""
@@ -244,6 +246,7 @@ class MetadataManager:
             self._on_refresh_failed(error, now_ms)
             return
         self._in_vain_since_ms = NEVER_MS
+        self.refreshes += 1
         before = self.cluster
         self.cluster = before.updated(answer, in_doubt=not self._asked_by_age)
         self._answered_for = self._asked_for

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from functools import partial
+from uuid import UUID
 
 from kwire.clock import Backoff
 from kwire.config import ConsumerConfig
@@ -25,9 +26,10 @@ from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
-from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, PendingCommit
+from kwire.managers.metadata import MetadataManager
+from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, PendingCommit, UnknownTopic
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
-from kwire.model import NO_LEADER_EPOCH, TopicPartition
+from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -49,6 +51,8 @@ _LOST = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; who is no member makes one by a commit
     }
 )
+UNKNOWN_TOPIC_MS = 2_000.0
+"""A topic that a broker does not know for so long is not there."""
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -63,6 +67,7 @@ class OffsetCommitManager:
         self,
         config: ConsumerConfig,
         subscription: Subscription,
+        metadata: MetadataManager,
         coordinator: FindCoordinatorManager,
         member: Committer,
         deliver: Deliver,
@@ -72,6 +77,7 @@ class OffsetCommitManager:
         self._log = log or GroupLog(config.group_id, subscription)
         self._config = config
         self._subscription = subscription
+        self._metadata = metadata
         self._coordinator = coordinator
         self._member = member
         self._deliver = deliver
@@ -98,7 +104,7 @@ class OffsetCommitManager:
                 event.reply.fail(error)
 
         self._enqueue(
-            PendingCommit(offsets, on_done, *self._new(), retries=True, is_last=event.is_last, reply=event.reply)
+            PendingCommit(offsets, on_done, *self._new(offsets), retries=True, is_last=event.is_last, reply=event.reply)
         )
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
@@ -114,7 +120,7 @@ class OffsetCommitManager:
                 log.warning("asynchronous commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(PendingCommit(offsets, on_done, *self._new(), deadline_ms=deadline_ms))
+        self._enqueue(PendingCommit(offsets, on_done, *self._new(offsets), deadline_ms=deadline_ms))
 
     def auto_commit(self, now_ms: float) -> None:
         """Commit what was delivered, without anybody waiting: the timer is due, or an assignment is about to change."""
@@ -128,7 +134,7 @@ class OffsetCommitManager:
                 log.log(level, "auto-commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(PendingCommit(offsets, on_done, *self._new(), deadline_ms=deadline_ms))
+        self._enqueue(PendingCommit(offsets, on_done, *self._new(offsets), deadline_ms=deadline_ms))
 
     @property
     def idle(self) -> bool:
@@ -145,8 +151,16 @@ class OffsetCommitManager:
                 )
         self._report()
 
-    def _new(self) -> tuple[RequestState, int]:
-        return RequestState(self._backoff), self._coordinator.look_ups
+    def _new(self, offsets: Offsets) -> tuple[RequestState, int, dict[str, UUID]]:
+        ids = {tp.topic: self._topic_id(tp) for tp in offsets}
+        return RequestState(self._backoff), self._coordinator.look_ups, ids
+
+    def _topic_id(self, tp: TopicPartition) -> UUID:
+        """Of the topic that a position is in: the one that it has been served from, or else the one that is there."""
+        partition = self._subscription.partitions.get(tp)
+        if partition is not None and partition.topic_id != ZERO_UUID:
+            return partition.topic_id
+        return self._metadata.cluster.topic_id(tp.topic)
 
     def _enqueue(self, commit: PendingCommit) -> None:
         self._commits.append(commit)
@@ -191,7 +205,7 @@ class OffsetCommitManager:
         for commit in waiting:
             if commit.settled or commit.given_up or self._refused(commit, now_ms):
                 continue
-            if destination is not None and not held and commit.state.ready(now_ms):
+            if destination is not None and not held and commit.state.ready(now_ms) and not self._is_in_doubt(commit):
                 requests.append(self._send(commit, destination))
             else:
                 self._unsent.append(commit)
@@ -224,6 +238,8 @@ class OffsetCommitManager:
         if held:
             commit.waits_for("a commit that was made before it")
             return commit.deadline_ms
+        if commit.unknown is not None and self._is_in_doubt(commit):
+            return min(commit.unknown.since_ms + UNKNOWN_TOPIC_MS, commit.deadline_ms)
         return min(commit.state.wake_at_ms, commit.deadline_ms)
 
     def _refused(self, commit: PendingCommit, now_ms: float) -> bool:
@@ -243,9 +259,46 @@ class OffsetCommitManager:
             )
         if (refusal := self._coordinator.refusal_since(commit.coordinator_asked)) is not None:
             return refusal
+        if (gone := self._topic_is_gone(commit, now_ms)) is not None:
+            return gone
         if now_ms >= commit.deadline_ms:
             return RetriableCommitFailedError(f"no coordinator for the commit in time{self._coordinator.last_error}")
         return None
+
+    # --- topics that are gone -------------------------------------------------------------------------------
+
+    def _topic_is_gone(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
+        """The error of a commit whose topic is gone. If it were sent until a topic of that name is there, the new topic
+        would be read from the old one's position."""
+        cluster, unknown = self._metadata.cluster, commit.unknown
+        for topic, topic_id in commit.topic_ids.items():
+            if ZERO_UUID not in (topic_id, now := cluster.topic_id(topic)) and topic_id != now:
+                text = f"the topic {topic} was deleted and made anew; the position was in the old one"
+                return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+        if unknown is None:
+            return None
+        is_told = self._metadata.refreshes > unknown.refreshes and not self._may_be_there(unknown.partition)
+        return unknown.error if is_told or now_ms >= unknown.since_ms + UNKNOWN_TOPIC_MS else None
+
+    def _may_be_there(self, tp: TopicPartition) -> bool:
+        """Whether the newest answer has this partition, or was not about its topic."""
+        known = self._metadata.cluster.topics.get(tp.topic)
+        return tp.topic not in self._metadata.unknown if known is None else tp.partition in known.partitions
+
+    def _is_in_doubt(self, commit: PendingCommit) -> bool:
+        """Whether metadata has to tell first that the topic which a broker does not know is still there."""
+        unknown = commit.unknown
+        if unknown is None or self._metadata.refreshes > unknown.refreshes:
+            return False
+        topic = unknown.partition.topic
+        return topic in self._metadata.cluster.topics or topic in self._metadata.unknown
+
+    def _on_unknown(self, commit: PendingCommit, tp: TopicPartition, error: KafkaError, now_ms: float) -> None:
+        """Brokers hear of a new topic one after the other, so it may be there a moment later."""
+        self._metadata.request_update()
+        since_ms = now_ms if commit.unknown is None else commit.unknown.since_ms
+        commit.unknown = UnknownTopic(tp, error, since_ms, self._metadata.refreshes)
+        self._retry(commit, error, now_ms)
 
     # --- one request ----------------------------------------------------------------------------------------
 
@@ -307,6 +360,8 @@ class OffsetCommitManager:
             if identity == self._identity():
                 self._member.on_stale_epoch()
             self._retry(commit, RetriableCommitFailedError(str(error)), now_ms)
+        elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            self._on_unknown(commit, tp, error, now_ms)
         elif code.retriable:
             if code in _MOVED:
                 self._coordinator.lost(error)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
+from uuid import UUID
 
 from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
@@ -17,9 +18,24 @@ Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnDone: TypeAlias = Callable[[KafkaError | None], None]
 
 
+class UnknownTopic(NamedTuple):
+    """A broker has refused a commit because it knows no such topic or partition.
+
+    Attributes:
+        since_ms: When it did so first.
+        refreshes: How often metadata had been refreshed when it did so last.
+    """
+
+    partition: TopicPartition
+    error: KafkaError
+    since_ms: float
+    refreshes: int
+
+
 class PendingCommit:
     """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
-    `coordinator_asked` is how often the coordinator had been looked for before.
+    `coordinator_asked` is how often the coordinator had been looked for before. `topic_ids` are those of the topics
+    that the positions are in; `unknown` says since when a broker does not know one of them.
 
     A settled one has its outcome, and is done as soon as those before it are.
     """
@@ -35,6 +51,8 @@ class PendingCommit:
         "retries",
         "settled",
         "state",
+        "topic_ids",
+        "unknown",
     )
 
     def __init__(
@@ -43,6 +61,7 @@ class PendingCommit:
         on_done: OnDone,
         state: RequestState,
         coordinator_asked: int,
+        topic_ids: Mapping[str, UUID],
         *,
         retries: bool = False,
         is_last: bool = False,
@@ -53,6 +72,8 @@ class PendingCommit:
         self.on_done = on_done
         self.state = state
         self.coordinator_asked = coordinator_asked
+        self.topic_ids = topic_ids
+        self.unknown: UnknownTopic | None = None
         self.retries = retries
         self.is_last = is_last
         self.reply = reply

@@ -35,7 +35,7 @@ class TwoLogCommits:
 
     def __init__(self, setting: LagSetting, catch_up: CatchUpManager) -> None:
         shared = setting.cursors
-        config, deliver, backoff = shared.config, shared.deliver, shared.backoff
+        config, metadata, deliver, backoff = shared.config, shared.metadata, shared.deliver, shared.backoff
         assert config.group_id is not None
         group_id = head_group(config.group_id)
         self._main = main = setting.main
@@ -48,11 +48,11 @@ class TwoLogCommits:
         self._head_fetch = OffsetFetchManager(group_id, self.head_coordinator, no_membership, backoff)
         low_log = LowWaterLog(config.group_id, main, self._splitter)
         self._low_commit = OffsetCommitManager(
-            config, main, setting.coordinator, setting.member, self._on_part_done, backoff, low_log
+            config, main, metadata, setting.coordinator, setting.member, self._on_part_done, backoff, low_log
         )
         head_log = HeadLog(group_id, self._splitter)
         self._head_commit = OffsetCommitManager(
-            config, main, self.head_coordinator, no_membership, self._on_part_done, backoff, head_log
+            config, main, metadata, self.head_coordinator, no_membership, self._on_part_done, backoff, head_log
         )
         self._claim: Reply[None] | None = None
         self._claiming = RequestState(backoff)

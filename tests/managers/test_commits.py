@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +16,7 @@ from kwire.errors import (
     RebalanceInProgressError,
     RetriableCommitFailedError,
     TopicAuthorizationError,
+    UnknownTopicOrPartitionError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted, EnforceRebalance, Reply
 from kwire.managers.unsent import AnyUnsentRequest, Channel
@@ -32,7 +33,11 @@ from kwire.protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from tests.managers.scenario import Scenario
+    from tests.managers.consumer_scenario import ConsumerScenario
+    from tests.managers.scenario import Scenario, all_at_rest
+else:
+    from consumer_scenario import ConsumerScenario
+    from scenario import all_at_rest
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -152,7 +157,7 @@ def test_a_commit_is_done_when_the_broker_says_so(by_hand: Scenario) -> None:
     assert by_hand.managers.offset_commit.idle
 
 
-RETRIED = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT]
+RETRIED = [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.REQUEST_TIMED_OUT]
 
 
 @pytest.mark.parametrize("code", RETRIED, ids=lambda code: code.name)
@@ -167,6 +172,81 @@ def test_a_commit_is_retried_until_it_succeeds(by_hand: Scenario, code: ErrorCod
         by_hand.advance(pause_ms)
     by_hand.answer_commit()
     assert reply.result() is None
+
+
+# --- topics that are gone ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def refused() -> Iterator[tuple[ConsumerScenario, Reply[None]]]:
+    """By hand, on topics with ids: a commit whose topic the coordinator does not know."""
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make()
+        scenario.start_fetching(O0, O1, offset=10)
+        reply = commit(scenario)
+        scenario.serve()
+        scenario.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        yield scenario, reply
+
+
+def until_refreshed(scenario: Scenario) -> None:
+    """Metadata is asked for, and answered."""
+    scenario.advance(100)
+    assert not scenario.pending(OffsetCommitRequest)
+    scenario.serve()
+
+
+def test_a_commit_to_a_topic_that_is_still_there_is_retried(refused: tuple[ConsumerScenario, Reply[None]]) -> None:
+    """Brokers hear of a new topic one after the other."""
+    scenario, reply = refused
+    until_refreshed(scenario)
+    scenario.advance(100)
+    scenario.answer_commit()
+    assert reply.result() is None
+
+
+def test_a_commit_to_a_topic_that_is_gone_fails_when_that_is_known(
+    refused: tuple[ConsumerScenario, Reply[None]],
+) -> None:
+    """It was sent again until the time was over, or until there was another topic of that name."""
+    scenario, reply = refused
+    del scenario.topics["orders"]
+    until_refreshed(scenario)
+    assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
+    assert scenario.managers.offset_commit.idle
+
+
+def test_a_position_in_a_topic_is_not_committed_to_another_one_of_its_name(
+    refused: tuple[ConsumerScenario, Reply[None]],
+) -> None:
+    """The group would go on there behind records that it has never seen."""
+    scenario, reply = refused
+    scenario.incarnations["orders"] = 2
+    until_refreshed(scenario)
+    assert "deleted and made anew" in str(error_of(reply))
+    scenario.advance(10_000)
+    assert not scenario.pending(OffsetCommitRequest)
+
+
+def test_a_commit_to_a_partition_that_is_not_there_fails_when_that_is_known(by_hand: Scenario) -> None:
+    reply = commit(by_hand, {TopicPartition("orders", 7): OffsetAndMetadata(3)})
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    until_refreshed(by_hand)
+    assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
+
+
+def test_a_commit_to_a_topic_that_metadata_is_not_asked_for_fails_after_a_while(by_hand: Scenario) -> None:
+    reply = commit(by_hand, {TopicPartition("payments", 0): OffsetAndMetadata(3)})
+    by_hand.serve()
+    for pause_ms in (200, 1_700):
+        by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        by_hand.serve()
+        by_hand.advance(pause_ms)
+        assert "a retry of OffsetCommit" in reply.waiting_for or by_hand.pending(OffsetCommitRequest)
+    by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    by_hand.advance(1_000)
+    assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
 
 
 def test_a_commit_that_was_given_up_is_not_sent_again(by_hand: Scenario) -> None:
@@ -623,7 +703,7 @@ def test_a_commit_says_what_it_waits_for(by_hand: Scenario) -> None:
     by_hand.serve()
     assert "to OffsetCommit; it may have been carried out" in first.waiting_for
     assert second.waiting_for == "a commit that was made before it"
-    by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    by_hand.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
     assert first.waiting_for.startswith("a retry of OffsetCommit (last error: ")
     by_hand.advance(1_000)
     by_hand.serve()
