@@ -388,6 +388,7 @@ class ConsumerSession(Generic[K, V]):
             except BaseException as error:  # noqa: BLE001  the parts behind it must not be skipped
                 first_error = first_error or error
         self.state.closed = True
+        self.state.delivery.clear()  # a loop whose body closes the consumer ends there
         self.link.mailbox.fail(IllegalStateError(CLOSED))  # for whom a callback did not wait
         if first_error is not None:
             raise first_error

@@ -6,6 +6,7 @@ Contract: used by the processor's thread alone, but for `ended`, which workers p
 from __future__ import annotations
 
 import heapq
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -50,6 +51,8 @@ _STUCK_MS = 4 * RUN_MS
 _QUICK_WORKERS = 1
 # A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
 MOST_BREAKDOWNS = 3
+# Handlers that fail, and do not when they are called again, are told of so often, others at the level INFO.
+WARNED_EVERY_MS = 10_000.0
 _AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
 _offset_of = itemgetter(Record._fields.index("offset"))
 
@@ -108,6 +111,7 @@ class Dispatcher(Generic[K, V]):
     ) -> None:
         self.ended: Queue[Run[K, V]] = current_host().new_queue()
         self.counts = RecordCounts()
+        self._warn_at_ms = -NEVER_MS
         self.sizer = RunSizer(options, monotonic_ms())
         self.usage = BufferUsage()
         self.error: ProcessingError | None = None
@@ -386,7 +390,10 @@ class Dispatcher(Generic[K, V]):
         self.counts.failed_attempts += 1
         delay_ms = self._options.retry.delay_ms(run.attempts, error)
         if delay_ms is not None:
-            log.info("%s offset %d: attempt %d failed: %r", entry.source, run.record.offset, run.attempts, error)
+            level = logging.INFO
+            if run.attempts == 1 and now_ms >= self._warn_at_ms:
+                level, self._warn_at_ms = logging.WARNING, now_ms + WARNED_EVERY_MS
+            log.log(level, "%s offset %d: attempt %d failed: %r", entry.source, run.record.offset, run.attempts, error)
             self._try_again(entry, delay_ms, now_ms)
         elif isinstance(error, Exception) and self._options.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)

@@ -75,6 +75,8 @@ class ProcessorOptions(Generic[K, V]):
 
     def check_fits(self, config: ConsumerConfig) -> None:
         """Raise what speaks against a consumer with these settings."""
+        if config.group_id is None:
+            raise IllegalStateError("a Processor commits what is done, which needs a group: make it with a group_id")
         if config.enable_auto_commit:
             raise IllegalStateError(
                 "the consumer commits whatever it has returned, done or not: make it with enable_auto_commit=False"

@@ -5,11 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from kwire.clock import Backoff
 from kwire.errors import InvalidArgumentError, RecordDeserializationError
 from kwire.model import K, Record, V
+
+E = TypeVar("E", bound=Enum)
+
+
+def one_of(kind: type[E], name: str, given: object) -> E:
+    """The member that a caller has given, or has named by its value.
+
+    Raises:
+        InvalidArgumentError: There is no such member.
+    """
+    try:
+        return kind(given)
+    except ValueError:
+        valid = ", ".join(repr(member.value) for member in kind)
+        raise InvalidArgumentError(f"{name} is {given!r}: it has to be one of {valid}") from None
 
 
 class OnFailure(Enum):

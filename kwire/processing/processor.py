@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from concurrent.futures import Executor
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Literal
 
@@ -45,7 +46,7 @@ from kwire.processing.dispatcher import Dispatcher
 from kwire.processing.ending import DRAIN_S, LAST_COMMIT_S, Ending
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
-from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
+from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry, one_of
 from kwire.processing.revocation_drain import RevocationDrain
 from kwire.processing.status import Status
 from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run, ThreadWorkers, Workers
@@ -124,10 +125,10 @@ class Processor(Generic[K, V]):
         max_buffered_bytes: int = 64 * 1024 * 1024,
         watchdog: float = 60.0,
     ) -> None:
-        on_failure = OnFailure(on_failure) if isinstance(on_failure, str) else on_failure
+        on_failure = one_of(OnFailure, "on_failure", on_failure) if isinstance(on_failure, str) else on_failure
         options: ProcessorOptions[K, V] = ProcessorOptions(
             handler=handler,
-            ordering=Ordering(ordering),
+            ordering=one_of(Ordering, "ordering", ordering),
             workers=workers,
             executor=executor,
             backend=backend,
@@ -136,7 +137,7 @@ class Processor(Generic[K, V]):
             commit_interval=commit_interval,
             retry=retry or Retry(max_attempts=None if on_failure is OnFailure.STOP else 1),
             on_failure=on_failure,
-            on_data_loss=OnDataLoss(on_data_loss),
+            on_data_loss=one_of(OnDataLoss, "on_data_loss", on_data_loss),
             offset_map=offset_map,
             key_order_within_ranges=key_order_within_ranges,
             max_buffered_records=max_buffered_records,
@@ -206,9 +207,8 @@ class Processor(Generic[K, V]):
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
         self._has_run = self._is_running = True
-        fields = client_fields(self._consumer._session.link.client_id, self._consumer.config.group_id)
         with (
-            logged_as(fields),
+            self._logged(),
             self._consumer._lent_to(self._has_news, self._end) as self._have_it_look,
         ):
             self._consumer.rebalance_listener = self._listener
@@ -216,6 +216,9 @@ class Processor(Generic[K, V]):
             self._run()
         if (error := self._dispatcher.error or self._poll_error) is not None:
             raise error
+
+    def _logged(self) -> AbstractContextManager[None]:
+        return logged_as(client_fields(self._consumer._session.link.client_id, self._consumer.config.group_id))
 
     def _run(self) -> None:
         now_ms = monotonic_ms()
@@ -342,6 +345,8 @@ class Processor(Generic[K, V]):
             self._run_to_end()
         except BaseException as error:  # noqa: BLE001  raised by close()
             self._error = error
+            with self._logged():
+                log.error("the processor has ended, and handles nothing more; close() raises why: %r", error)
         self._has_ended = True
         self._consumer._session.link.mailbox.notify()
 

@@ -125,3 +125,14 @@ def test_after_a_seek_of_the_partition_itself_the_position_is_what_is_committed(
         consumer.seek(A, target)
         assert consumer.position(A) == target
     assert committed(cluster) == target
+
+
+def test_a_close_in_a_loop_ends_it_behind_the_record_that_it_is_at(cluster: Cluster) -> None:
+    """The rest of the poll came, though the group had gone on without this member."""
+    consumer, seen = open_consumer(cluster), []
+    for record in consumer:
+        seen.append(record.offset)
+        if record.offset == IN_HAND:
+            consumer.close()
+    assert seen == [*range(IN_HAND + 1)]
+    assert committed(cluster) == IN_HAND + 1

@@ -95,3 +95,30 @@ def test_one_that_has_ended_with_an_error_is_not_healthy(
         processor.run()
     assert not processor.healthy()
     assert "no such customer" in str(processor.healthy())
+
+
+def test_one_that_ends_in_the_background_and_a_handler_that_fails_first_are_logged(
+    new_consumer: Callable[..., BytesConsumer], orders: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """A program that waits beside it would not hear of it before its block ends; and of a handler that always fails
+    not at all."""
+
+    def fail(_: BytesRecord) -> None:
+        raise ValueError("no such customer")
+
+    orders(1)
+    deadline = Deadline.after(PATIENCE_MS)
+    processor = Processor(new_consumer(), fail, retry=Retry(max_attempts=3))
+
+    def work() -> None:
+        with processor:
+            while "the processor has ended" not in caplog.text and not deadline.expired:
+                assert not processor.status().handled
+
+    with pytest.raises(ProcessingError):
+        work()
+    said = [(each.levelname, each.getMessage()) for each in caplog.records if each.name == "kwire.processing"]
+    assert [text.partition("] ")[2] for level, text in said if level == "WARNING"] == [
+        "orders-0 offset 0: attempt 1 failed: ValueError('no such customer')"
+    ]
+    assert len([text for level, text in said if level == "ERROR" and "no such customer" in text]) == 1

@@ -433,6 +433,21 @@ def test_a_consumer_that_commits_by_itself_is_refused(new_consumer: Callable[...
         Processor(new_consumer(enable_auto_commit=True), print)
 
 
+def test_a_consumer_without_a_group_is_refused(cluster: Cluster) -> None:
+    """It ended with a KeyError when it committed."""
+    consumer: BytesConsumer = Consumer("orders", bootstrap_servers=cluster.bootstrap_servers)
+    with consumer, pytest.raises(IllegalStateError, match="make it with a group_id"):
+        Processor(consumer, print)
+
+
+@pytest.mark.parametrize("option", ["ordering", "on_failure", "on_data_loss"])
+def test_an_option_that_is_misspelled_is_refused_with_those_there_are(
+    new_consumer: Callable[..., BytesConsumer], option: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=rf"{option} is 'keys': it has to be one of '"):
+        Processor(new_consumer(), print, **{option: "keys"})  # type: ignore[arg-type]
+
+
 def test_it_says_when_nothing_gets_done(
     cluster: Cluster, new_consumer: Callable[..., BytesConsumer], caplog: pytest.LogCaptureFixture
 ) -> None:
