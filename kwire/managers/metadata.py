@@ -57,7 +57,7 @@ class MetadataManager:
     ) -> None:
         self.cluster = ClusterSnapshot()
         self.refreshes = 0
-        """How often the snapshot has been answered for anew."""
+        """How many answers the snapshot has had."""
         self.last_error = LastError()
         self.refused: dict[str, KafkaError] = {}
         """The topics of the newest answer that this client may not read, or that cannot exist."""

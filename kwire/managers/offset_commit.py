@@ -51,8 +51,8 @@ _LOST = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; who is no member makes one by a commit
     }
 )
-UNKNOWN_TOPIC_MS = 2_000.0
-"""A topic that a broker does not know for so long is not there."""
+UNKNOWN_TOPIC_MS = 1_000.0
+"""A topic that brokers do not know for so long is not there."""
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -151,14 +151,14 @@ class OffsetCommitManager:
                 )
         self._report()
 
-    def _new(self, offsets: Offsets) -> tuple[RequestState, int, dict[str, UUID]]:
-        ids = {tp.topic: self._topic_id(tp) for tp in offsets}
+    def _new(self, offsets: Offsets) -> tuple[RequestState, int, dict[TopicPartition, UUID]]:
+        ids = {tp: self._topic_id(tp) for tp in offsets}
         return RequestState(self._backoff), self._coordinator.look_ups, ids
 
     def _topic_id(self, tp: TopicPartition) -> UUID:
         """Of the topic that a position is in: the one that it has been served from, or else the one that is there."""
         partition = self._subscription.partitions.get(tp)
-        if partition is not None and partition.topic_id != ZERO_UUID:
+        if partition is not None and partition.has_position and partition.topic_id != ZERO_UUID:
             return partition.topic_id
         return self._metadata.cluster.topic_id(tp.topic)
 
@@ -170,10 +170,11 @@ class OffsetCommitManager:
             self._settle(commit, None)
 
     def _settle(self, commit: PendingCommit, error: KafkaError | None) -> None:
-        commit.settled, commit.error = True, error
         if error is None:
             self._log.acknowledged(commit.offsets)
             self._note_committed(commit.offsets)
+            error = None if commit.is_last else commit.void
+        commit.settled, commit.error = True, error
         commit.waits_for("commits that were made before it")
         self._report()
 
@@ -238,16 +239,17 @@ class OffsetCommitManager:
         if held:
             commit.waits_for("a commit that was made before it")
             return commit.deadline_ms
-        if commit.unknown is not None and self._is_in_doubt(commit):
-            return min(commit.unknown.since_ms + UNKNOWN_TOPIC_MS, commit.deadline_ms)
+        if self._is_in_doubt(commit):
+            return commit.deadline_ms  # metadata is asked for
         return min(commit.state.wake_at_ms, commit.deadline_ms)
 
     def _refused(self, commit: PendingCommit, now_ms: float) -> bool:
         """Whether there is no point in sending it; then it is settled."""
         reason = self._reason_to_refuse(commit, now_ms)
-        if reason is not None:
+        self._leave_out_void(commit)
+        if reason is not None or not commit.offsets:
             self._settle(commit, reason)
-        return reason is not None
+        return commit.settled
 
     def _reason_to_refuse(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
         if self._member.is_joining:
@@ -259,7 +261,7 @@ class OffsetCommitManager:
             )
         if (refusal := self._coordinator.refusal_since(commit.coordinator_asked)) is not None:
             return refusal
-        if (gone := self._topic_is_gone(commit, now_ms)) is not None:
+        if (gone := self._is_gone(commit, now_ms)) is not None:
             return gone
         if now_ms >= commit.deadline_ms:
             return RetriableCommitFailedError(f"no coordinator for the commit in time{self._coordinator.last_error}")
@@ -267,38 +269,53 @@ class OffsetCommitManager:
 
     # --- topics that are gone -------------------------------------------------------------------------------
 
-    def _topic_is_gone(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
-        """The error of a commit whose topic is gone. If it were sent until a topic of that name is there, the new topic
-        would be read from the old one's position."""
-        cluster, unknown = self._metadata.cluster, commit.unknown
-        for topic, topic_id in commit.topic_ids.items():
-            if ZERO_UUID not in (topic_id, now := cluster.topic_id(topic)) and topic_id != now:
-                text = f"the topic {topic} was deleted and made anew; the position was in the old one"
-                return error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-        if unknown is None:
+    def _leave_out_void(self, commit: PendingCommit) -> None:
+        """Positions in a topic that was deleted and made anew mean nothing in the new one: a group that went on there
+        would pass over what it has never seen."""
+        topic_id = self._metadata.cluster.topic_id
+        void = [
+            tp
+            for tp, of in commit.topic_ids.items()
+            if tp in commit.offsets and ZERO_UUID not in (of, now := topic_id(tp.topic)) and of != now
+        ]
+        if void:
+            commit.offsets = {tp: at for tp, at in commit.offsets.items() if tp not in void}
+            names = ", ".join(map(str, sorted(void)))
+            commit.void = CommitFailedError(f"not committed: {names}; the topic was deleted and made anew since")
+
+    def _on_unknown(self, commit: PendingCommit, tp: TopicPartition, error: KafkaError, now_ms: float) -> None:
+        """Brokers hear of a new topic one after the other, so it may be there a moment later."""
+        since_ms = now_ms if commit.unknown is None else commit.unknown.since_ms
+        if now_ms >= since_ms + UNKNOWN_TOPIC_MS:
+            self._settle(commit, error)
+            return
+        self._metadata.request_update()
+        commit.unknown = UnknownTopic(tp, error, since_ms, self._metadata.refreshes)
+        self._retry(commit, error, now_ms)
+
+    def _is_gone(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
+        """The error of a commit, if metadata does not have its topic or partition. It is asked again for a while."""
+        unknown = commit.unknown
+        if unknown is None or self._is_in_doubt(commit) or self._may_be_there(unknown.partition):
             return None
-        is_told = self._metadata.refreshes > unknown.refreshes and not self._may_be_there(unknown.partition)
-        return unknown.error if is_told or now_ms >= unknown.since_ms + UNKNOWN_TOPIC_MS else None
+        if now_ms >= unknown.since_ms + UNKNOWN_TOPIC_MS:
+            return unknown.error
+        commit.unknown = unknown._replace(refreshes=self._metadata.refreshes)
+        self._metadata.request_update()
+        return None
+
+    def _is_in_doubt(self, commit: PendingCommit) -> bool:
+        """Whether metadata has to tell first that a topic which a broker does not know is still there; if it is asked
+        for that topic at all."""
+        unknown, metadata = commit.unknown, self._metadata
+        if unknown is None or metadata.refreshes > unknown.refreshes:
+            return False
+        return unknown.partition.topic in metadata.cluster.topics or unknown.partition.topic in metadata.unknown
 
     def _may_be_there(self, tp: TopicPartition) -> bool:
         """Whether the newest answer has this partition, or was not about its topic."""
         known = self._metadata.cluster.topics.get(tp.topic)
         return tp.topic not in self._metadata.unknown if known is None else tp.partition in known.partitions
-
-    def _is_in_doubt(self, commit: PendingCommit) -> bool:
-        """Whether metadata has to tell first that the topic which a broker does not know is still there."""
-        unknown = commit.unknown
-        if unknown is None or self._metadata.refreshes > unknown.refreshes:
-            return False
-        topic = unknown.partition.topic
-        return topic in self._metadata.cluster.topics or topic in self._metadata.unknown
-
-    def _on_unknown(self, commit: PendingCommit, tp: TopicPartition, error: KafkaError, now_ms: float) -> None:
-        """Brokers hear of a new topic one after the other, so it may be there a moment later."""
-        self._metadata.request_update()
-        since_ms = now_ms if commit.unknown is None else commit.unknown.since_ms
-        commit.unknown = UnknownTopic(tp, error, since_ms, self._metadata.refreshes)
-        self._retry(commit, error, now_ms)
 
     # --- one request ----------------------------------------------------------------------------------------
 
@@ -349,6 +366,8 @@ class OffsetCommitManager:
         self, commit: PendingCommit, identity: GroupIdentity, tp: TopicPartition, code: ErrorCode, now_ms: float
     ) -> None:
         error = error_for(code, f"committing {tp} for group {identity.group_id}")
+        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            commit.unknown = None
         if code in _LOST:
             self._settle(commit, self._lost(identity, code, error))
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -381,6 +400,7 @@ class OffsetCommitManager:
     def _on_failure(self, commit: PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._under_way[asked] -= 1
         self._coordinator.unanswered(asked, error)
+        commit.unknown = None
         self._retry(commit, error, now_ms)
 
     def _retry(self, commit: PendingCommit, error: KafkaError, now_ms: float) -> None:

@@ -114,7 +114,7 @@ class OffsetValidationManager:
         """The application came back, and what it was handed before is noted: see about logs that diverge.
 
         Args:
-            tp: The application has nothing of this partition in hand; of others it may have. None: nothing of any.
+            tp: Of this partition alone, as it has nothing of that in hand, and may have of others. None: of all.
         """
         if self._settle_diverged(tp):
             self._raise_undecided()
@@ -147,8 +147,9 @@ class OffsetValidationManager:
         tp, cluster = partition.topic_partition, self._metadata.cluster
         topic_id, leader_id = cluster.topic_id(tp.topic), cluster.leader_id(tp)
         if ZERO_UUID not in (topic_id, partition.topic_id) and topic_id != partition.topic_id:
-            partition.topic_id = topic_id
-            self._on_recreated(partition)
+            # It keeps the old id until it has another position: commits look at that.
+            if (known := self._diverged.get(tp)) is None or known.divergent is not None:
+                self._on_recreated(partition)
         elif leader_id is not None and tp not in self._diverged:
             self._on_leader(partition, LeaderAndEpoch(leader_id, cluster.leader_epoch(tp)))
 

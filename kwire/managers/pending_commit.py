@@ -23,7 +23,7 @@ class UnknownTopic(NamedTuple):
 
     Attributes:
         since_ms: When it did so first.
-        refreshes: How often metadata had been refreshed when it did so last.
+        refreshes: How often metadata had been refreshed when it was looked at last.
     """
 
     partition: TopicPartition
@@ -35,7 +35,8 @@ class UnknownTopic(NamedTuple):
 class PendingCommit:
     """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
     `coordinator_asked` is how often the coordinator had been looked for before. `topic_ids` are those of the topics
-    that the positions are in; `unknown` says since when a broker does not know one of them.
+    that the positions are in; `unknown` says since when a broker does not know one of them. `void` is the error of
+    positions that were left out, since another topic has the name now.
 
     A settled one has its outcome, and is done as soon as those before it are.
     """
@@ -53,6 +54,7 @@ class PendingCommit:
         "state",
         "topic_ids",
         "unknown",
+        "void",
     )
 
     def __init__(
@@ -61,7 +63,7 @@ class PendingCommit:
         on_done: OnDone,
         state: RequestState,
         coordinator_asked: int,
-        topic_ids: Mapping[str, UUID],
+        topic_ids: Mapping[TopicPartition, UUID],
         *,
         retries: bool = False,
         is_last: bool = False,
@@ -74,6 +76,7 @@ class PendingCommit:
         self.coordinator_asked = coordinator_asked
         self.topic_ids = topic_ids
         self.unknown: UnknownTopic | None = None
+        self.void: KafkaError | None = None
         self.retries = retries
         self.is_last = is_last
         self.reply = reply

@@ -56,6 +56,8 @@ class CatchUpManager(LagPolicy):
         self._handed_out: Sequence[Delivered] = ()
         """What the application was at when it asked for progress."""
         self._now_ms = 0.0
+        self._sought: set[TopicPartition] = set()
+        """Where the user has said where the main cursor goes on."""
         self._seen = self._metadata.cluster
         self._lag = LagLookUp(setting)
         losses = Losses(self._on_offsets_lost, self._on_log_diverged)
@@ -80,6 +82,7 @@ class CatchUpManager(LagPolicy):
             now_ms=self._now_ms,
         )
         self._asked[tp] = None
+        self._sought.discard(tp)
         partition.holds.add(Hold.LAG_UNKNOWN)
 
     @property
@@ -160,6 +163,7 @@ class CatchUpManager(LagPolicy):
 
     def on_reset(self, partitions: Collection[TopicPartition]) -> None:
         """The user says where to go on: nobody asks any more how far that is from the end."""
+        self._sought.update(self.states.keys() & set(partitions))
         for tp in set(partitions) & self._asked.keys():
             self._let_go(tp)
 
@@ -255,9 +259,9 @@ class CatchUpManager(LagPolicy):
         there, as it would without children: not at its head, which was the old topic's.
         """
         self._enter_parts(tp)
-        partition, state = self._main.partitions[tp], self.states[tp]
+        partition, state, is_sought = self._main.partitions[tp], self.states[tp], tp in self._sought
         self.forget((tp,))
-        if partition.topic_id != ZERO_UUID or not partition.has_position:
+        if is_sought or partition.topic_id != ZERO_UUID or not partition.has_position:
             return
         if state.is_begun:
             partition.topic_id = state.topic_id
@@ -350,6 +354,7 @@ class CatchUpManager(LagPolicy):
             child.stop(partitions)
         for tp in partitions:
             self._holds.pop(tp, None)
+            self._sought.discard(tp)
         for tp in self.states.keys() & set(partitions):
             del self.states[tp]
             self.unclaimed.discard(tp)

@@ -43,6 +43,7 @@ class CatchUpState:
         self._epochs: dict[int, int | None] = {recovered.low.offset: recovered.low.leader_epoch}
         self._rate = RateWindow(now_ms)
         self._done = 0
+        self._is_begun = False
 
     # --- what there is to do ---
 
@@ -63,8 +64,8 @@ class CatchUpState:
 
     @property
     def is_begun(self) -> bool:
-        """Whether anything of the lag has been given to the application, or passed over."""
-        return self._done > 0
+        """Whether anything of the lag has been given to the application."""
+        return self._is_begun
 
     def epoch_at(self, offset: int) -> int | None:
         """The leader epoch of the record in front of an offset that a range begins at, if it is known."""
@@ -75,6 +76,7 @@ class CatchUpState:
     def note_delivered(self, part: range, position: OffsetAndMetadata) -> None:
         """A child's records of `part` have been given to the application up to this position."""
         new = self.undone.within(range(part.start, position.offset))
+        self._is_begun = self._is_begun or bool(new)
         self._done += (new - self.delivered).size
         self.delivered |= new
         self._epochs[position.offset] = position.leader_epoch

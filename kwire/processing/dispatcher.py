@@ -51,7 +51,7 @@ _STUCK_MS = 4 * RUN_MS
 _QUICK_WORKERS = 1
 # A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
 MOST_BREAKDOWNS = 3
-# Handlers that fail, and do not when they are called again, are told of so often, others at the level INFO.
+# One failure in this time is logged as a warning, the others at the level INFO.
 WARNED_EVERY_MS = 10_000.0
 _AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
 _offset_of = itemgetter(Record._fields.index("offset"))
@@ -391,7 +391,7 @@ class Dispatcher(Generic[K, V]):
         delay_ms = self._options.retry.delay_ms(run.attempts, error)
         if delay_ms is not None:
             level = logging.INFO
-            if run.attempts == 1 and now_ms >= self._warn_at_ms:
+            if now_ms >= self._warn_at_ms:
                 level, self._warn_at_ms = logging.WARNING, now_ms + WARNED_EVERY_MS
             log.log(level, "%s offset %d: attempt %d failed: %r", entry.source, run.record.offset, run.attempts, error)
             self._try_again(entry, delay_ms, now_ms)

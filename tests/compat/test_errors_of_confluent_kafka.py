@@ -173,6 +173,7 @@ def test_what_is_tried_again_all_the_time_is_not_told_of_each_time() -> None:
     assert told.news_of(errors.TopicAuthorizationError({"orders"})) is not None
     assert told.news_of(errors.TopicAuthorizationError({"orders"})) is None
     assert told.news_of(errors.TopicAuthorizationError({"clicks"})) is not None
+    assert told.news_of(errors.TopicAuthorizationError({"orders"})) is None
 
 
 @slow
@@ -213,6 +214,8 @@ def test_what_is_no_partition_is_refused_by_its_type(cluster: Cluster, module: A
         lambda: consumer.commit(offsets=["orders"]),
         lambda: consumer.assign([1]),
         lambda: consumer.seek("orders"),
+        lambda: consumer.get_watermark_offsets("orders"),
+        lambda: consumer.offsets_for_times(["orders"]),
     ]
     for call in calls:
         with pytest.raises(TypeError, match="expected"):

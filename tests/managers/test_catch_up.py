@@ -235,7 +235,11 @@ def test_the_main_cursor_starts_over_when_a_child_alone_had_been_served(on_topic
     assert on_topic_with_id.partition(O0).fetch_offset == 0
 
 
-def test_a_seek_of_the_user_holds_though_the_topic_was_made_anew(on_topic_with_id: ConsumerScenario) -> None:
-    on_topic_with_id.seek(O0, 130)
+@pytest.mark.parametrize("offset", [60, 71, 100, 120, 130])
+def test_a_seek_of_the_user_holds_though_the_topic_was_made_anew(
+    on_topic_with_id: ConsumerScenario, offset: int
+) -> None:
+    """Also one that goes where the main cursor is, or into what a child reads."""
+    on_topic_with_id.seek(O0, offset)
     make_topic_anew(on_topic_with_id)
-    assert on_topic_with_id.partition(O0).fetch_offset == 130
+    assert on_topic_with_id.partition(O0).fetch_offset == offset

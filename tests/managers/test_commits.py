@@ -33,10 +33,10 @@ from kwire.protocol.messages.offset_commit import (
 )
 
 if TYPE_CHECKING:
-    from tests.managers.consumer_scenario import ConsumerScenario
+    from tests.managers.consumer_scenario import ConsumerScenario, topic_id
     from tests.managers.scenario import Scenario, all_at_rest
 else:
-    from consumer_scenario import ConsumerScenario
+    from consumer_scenario import ConsumerScenario, topic_id
     from scenario import all_at_rest
 
 O0 = TopicPartition("orders", 0)
@@ -196,6 +196,14 @@ def until_refreshed(scenario: Scenario) -> None:
     scenario.serve()
 
 
+def until_known(scenario: Scenario) -> None:
+    """The same, again and again for a while; nothing is committed meanwhile."""
+    for _ in range(8):
+        scenario.advance(250)
+        assert not scenario.pending(OffsetCommitRequest)
+        scenario.serve()
+
+
 def test_a_commit_to_a_topic_that_is_still_there_is_retried(refused: tuple[ConsumerScenario, Reply[None]]) -> None:
     """Brokers hear of a new topic one after the other."""
     scenario, reply = refused
@@ -211,9 +219,44 @@ def test_a_commit_to_a_topic_that_is_gone_fails_when_that_is_known(
     """It was sent again until the time was over, or until there was another topic of that name."""
     scenario, reply = refused
     del scenario.topics["orders"]
-    until_refreshed(scenario)
+    until_known(scenario)
     assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
     assert scenario.managers.offset_commit.idle
+
+
+def test_a_topic_that_a_broker_has_not_heard_of_yet_is_not_gone(refused: tuple[ConsumerScenario, Reply[None]]) -> None:
+    scenario, reply = refused
+    leaders = scenario.topics.pop("orders")
+    until_refreshed(scenario)
+    scenario.topics["orders"] = leaders
+    until_refreshed(scenario)
+    scenario.advance(500)
+    scenario.answer_commit()
+    assert reply.result() is None
+
+
+def test_nothing_is_said_of_a_topic_while_metadata_has_no_answer(refused: tuple[ConsumerScenario, Reply[None]]) -> None:
+    scenario, reply = refused
+    scenario.advance(20_000)
+    assert not reply.done
+    assert not scenario.pending(OffsetCommitRequest)
+    scenario.serve()
+    scenario.advance(100)
+    scenario.answer_commit()
+    assert reply.result() is None
+
+
+def test_what_is_answered_later_decides_and_not_that_a_topic_was_unknown_once(
+    refused: tuple[ConsumerScenario, Reply[None]],
+) -> None:
+    scenario, reply = refused
+    until_refreshed(scenario)
+    scenario.advance(100)
+    for _ in range(5):
+        scenario.answer_commit(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        scenario.advance(2_000)
+    scenario.answer_commit()
+    assert reply.result() is None
 
 
 def test_a_position_in_a_topic_is_not_committed_to_another_one_of_its_name(
@@ -223,29 +266,68 @@ def test_a_position_in_a_topic_is_not_committed_to_another_one_of_its_name(
     scenario, reply = refused
     scenario.incarnations["orders"] = 2
     until_refreshed(scenario)
-    assert "deleted and made anew" in str(error_of(reply))
+    error = error_of(reply)
+    assert "deleted and made anew" in str(error)
+    assert not error.retriable  # else it would be committed once more
     scenario.advance(10_000)
     assert not scenario.pending(OffsetCommitRequest)
+
+
+def test_what_is_in_other_topics_is_committed_though_one_was_made_anew(
+    refused: tuple[ConsumerScenario, Reply[None]],
+) -> None:
+    scenario, first = refused
+    scenario.topics["payments"] = (1,)
+    second = commit(scenario, {O0: OffsetAndMetadata(15), TopicPartition("payments", 0): OffsetAndMetadata(3)})
+    scenario.incarnations["orders"] = 2
+    until_refreshed(scenario)
+    scenario.serve()
+    assert committed(scenario) == [{("payments", 0): 3}]
+    scenario.answer_commit()
+    assert "deleted and made anew" in str(error_of(first))
+    assert "orders-0" in str(error_of(second))
+
+
+def test_a_position_that_is_void_is_not_committed_while_the_user_has_not_said_where_to_go_on() -> None:
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make(auto_offset_reset="none")
+        scenario.start_fetching(O0, offset=10)
+        scenario.partition(O0).topic_id = topic_id("orders")  # a leader has served it
+        scenario.incarnations["orders"] = 2
+        scenario.managers.metadata.request_update()
+        scenario.advance(100)
+        scenario.serve()
+        reply = commit(scenario)
+        scenario.serve()
+        assert not scenario.pending(OffsetCommitRequest)
+        assert "deleted and made anew" in str(error_of(reply))
+        scenario.errors.clear()
+        scenario.seek(O0, 0)
+        second = commit(scenario, {O0: OffsetAndMetadata(0)})
+        scenario.serve()
+        scenario.answer_commit()
+        assert second.result() is None
 
 
 def test_a_commit_to_a_partition_that_is_not_there_fails_when_that_is_known(by_hand: Scenario) -> None:
     reply = commit(by_hand, {TopicPartition("orders", 7): OffsetAndMetadata(3)})
     by_hand.serve()
     by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-    until_refreshed(by_hand)
+    until_known(by_hand)
     assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
 
 
 def test_a_commit_to_a_topic_that_metadata_is_not_asked_for_fails_after_a_while(by_hand: Scenario) -> None:
     reply = commit(by_hand, {TopicPartition("payments", 0): OffsetAndMetadata(3)})
     by_hand.serve()
-    for pause_ms in (200, 1_700):
-        by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        by_hand.serve()
-        by_hand.advance(pause_ms)
-        assert "a retry of OffsetCommit" in reply.waiting_for or by_hand.pending(OffsetCommitRequest)
     by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    by_hand.advance(200)
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    assert not reply.done
     by_hand.advance(1_000)
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
 
 

@@ -104,10 +104,12 @@ class AIOKafkaConsumer:
                 await self._kwire_settle()
                 await self._kwire_wait_for_assignment()
             except BaseException:
-                self._kwire_is_started, self._kwire_is_stopped = False, True
-                self._kwire_later = later
+                self._kwire_is_stopped = True
+                self._kwire_later = later + [each for each in self._kwire_later if each not in later]
                 self._kwire_has_assignment.clear()
-                await self._kwire_consumer.close()
+                with suppress(KafkaError):
+                    await self._kwire_consumer.close()
+                self._kwire_is_started = False
                 raise
 
     async def _kwire_wait_for_assignment(self) -> None:

@@ -55,6 +55,7 @@ def check_times(partitions: Sequence[TopicPartition]) -> None:
     if not partitions:
         raise exception(KafkaError._INVALID_ARG, "no partitions are given")
     for one in partitions:
+        key_of(one)
         if not OFFSET_BEGINNING <= one.offset <= MAX_TIMESTAMP_MS:
             raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: {one.offset} is no time in ms")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kwire.compat.confluent_kafka.arguments import check_times, key_of, seconds
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
@@ -21,26 +21,22 @@ class LookUps:
         self._consumer = consumer
 
     def check(self, partitions: Collection[Partition]) -> None:
-        """Raises: KafkaException, if one is not there; kwire would wait for it until the time is over."""
-        if partitions and (missing := self.missing(partitions, -1)):
+        """Raises: KafkaException, if one is not there; kwire would try for a while whether it is there after all."""
+        if not partitions:
+            return
+        if missing := _missing(partitions, self._topics(None, -1)):  # brokers may make one that is asked for by name
             _, error = min(missing.items())
             raise exception(KafkaError.UNKNOWN_TOPIC_OR_PART, error.str())
 
-    def missing(
-        self, partitions: Collection[TopicPartition | Partition], timeout: float
-    ) -> dict[Partition, KafkaError]:
+    def missing(self, partitions: Sequence[TopicPartition], timeout: float) -> dict[Partition, KafkaError]:
         """Those that are not there, and why."""
-        topics = frozenset(checked_topic(one.topic) for one in partitions)
+        wanted = [*map(key_of, partitions)]
+        return _missing(wanted, self._topics(frozenset(checked_topic(tp.topic) for tp in wanted), timeout))
+
+    def _topics(self, topics: frozenset[str] | None, timeout: float) -> dict[str, list[PartitionInfo]]:
+        """Some, or all."""
         link = self._consumer._session.link
-        found: dict[str, list[PartitionInfo]]
-        found = link.run(link.ask("metadata", lambda reply: LookUpTopics(topics, reply), seconds(timeout)))
-        errors = {}
-        for tp in (Partition(one.topic, one.partition) for one in partitions):
-            if not (infos := found.get(tp.topic)):
-                errors[tp] = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {tp.topic}")
-            elif all(info.partition != tp.partition for info in infos):
-                errors[tp] = KafkaError(KafkaError._UNKNOWN_PARTITION, f"there is no partition {tp}")
-        return errors
+        return link.run(link.ask("metadata", lambda reply: LookUpTopics(topics, reply), seconds(timeout)))
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
         """See `Consumer.offsets_for_times`."""
@@ -53,6 +49,16 @@ class LookUps:
         # Not by `Consumer.offsets_for_times`, which takes no OFFSET_END, and refuses a time that looks like seconds.
         found = session.link.run(session.look_ups.offsets_at(times, seconds(timeout)))
         return [_answer(one, found, missing.get(key_of(one))) for one in partitions]
+
+
+def _missing(wanted: Iterable[Partition], topics: Mapping[str, list[PartitionInfo]]) -> dict[Partition, KafkaError]:
+    errors = {}
+    for tp in wanted:
+        if not (infos := topics.get(tp.topic)):
+            errors[tp] = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {tp.topic}")
+        elif all(info.partition != tp.partition for info in infos):
+            errors[tp] = KafkaError(KafkaError._UNKNOWN_PARTITION, f"there is no partition {tp}")
+    return errors
 
 
 def _answer(

@@ -53,8 +53,10 @@ from kwire.model import TopicPartition as Partition
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
 # How often a second thread that polls looks whether it is its turn.
 POLLED_AGAIN_S = 0.001
-# How often a poll with nothing subscribed, or behind an error that was told of, looks whether there is something now.
+# How often a poll with nothing subscribed looks whether there is something now.
 LOOKED_AGAIN_S = 0.05
+# The same behind an error that was told of: other partitions may go on.
+TRIED_AGAIN_S = 0.005
 # As long as a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
@@ -261,9 +263,11 @@ class Session:
         except errors.KafkaError as error:
             if self.is_closed:  # by a signal handler, while this poll has waited
                 return []
-            if not self._is_of_nothing_to_poll(error) and (message := self.told.news_of(error)) is not None:
+            is_idle = self._is_of_nothing_to_poll(error)
+            if not is_idle and (message := self.told.news_of(error)) is not None:
                 return self._told(error, message)
-            time.sleep(max(0.0, min(until_s - time.monotonic(), LOOKED_AGAIN_S)))
+            pause_s = LOOKED_AGAIN_S if is_idle else TRIED_AGAIN_S
+            time.sleep(max(0.0, min(until_s - time.monotonic(), pause_s)))
         return None
 
     def _late(self) -> Message | None:

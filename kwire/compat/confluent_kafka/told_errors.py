@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Mapping
 
@@ -24,8 +23,7 @@ class ToldErrors:
 
     def __init__(self) -> None:
         self._stuck: set[TopicPartition] = set()
-        self._last: tuple[KafkaError, str] | None = None
-        self._again_s = -math.inf
+        self._again_s: dict[tuple[int, str], float] = {}
 
     def moved(self, partitions: Iterable[TopicPartition]) -> None:
         """The program goes on elsewhere in these, or has them no more."""
@@ -36,10 +34,11 @@ class ToldErrors:
         found = error_of(error)
         if stuck := _stuck(error):
             return self._next_stuck(found, stuck)
-        now_s, this = time.monotonic(), (found, found.str())
-        if this == self._last and now_s < self._again_s:
+        now_s, this = time.monotonic(), (found.code(), found.str())
+        self._again_s = {each: again_s for each, again_s in self._again_s.items() if now_s < again_s}
+        if this in self._again_s:
             return None
-        self._last, self._again_s = this, now_s + TOLD_AGAIN_S
+        self._again_s[this] = now_s + TOLD_AGAIN_S
         return Message.of_error(found, *place_of(error))
 
     def _next_stuck(self, error: KafkaError, stuck: Mapping[TopicPartition, int | None]) -> Message | None:
