@@ -286,6 +286,7 @@ def test_after_a_while_without_a_broker_it_says_what_it_tries_to_reach(
 
     def after_a_while(topic: str, /) -> object:
         while not said:
+            threading.Event().wait(0.05)  # what is written while it is read may lose its first letters
             said.extend(consume.capture.readouterr().err.decode().splitlines())
         return find(topic)
 
