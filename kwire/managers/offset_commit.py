@@ -270,8 +270,8 @@ class OffsetCommitManager:
     # --- topics that are gone -------------------------------------------------------------------------------
 
     def _leave_out_void(self, commit: PendingCommit) -> None:
-        """Positions in a topic that was deleted and made anew mean nothing in the new one: a group that went on there
-        would pass over what it has never seen."""
+        """Take positions out of a commit whose topic was deleted, if another topic has its name now. A group that went
+        on at such a position would skip records that it has never seen."""
         topic_id = self._metadata.cluster.topic_id
         void = [
             tp
@@ -281,7 +281,7 @@ class OffsetCommitManager:
         if void:
             commit.offsets = {tp: at for tp, at in commit.offsets.items() if tp not in void}
             names = ", ".join(map(str, sorted(void)))
-            commit.void = CommitFailedError(f"not committed: {names}; the topic was deleted and made anew since")
+            commit.void = CommitFailedError(f"not committed: {names}; the topic has been deleted and made anew")
 
     def _on_unknown(self, commit: PendingCommit, tp: TopicPartition, error: KafkaError, now_ms: float) -> None:
         """Brokers hear of a new topic one after the other, so it may be there a moment later."""
@@ -290,11 +290,11 @@ class OffsetCommitManager:
             self._settle(commit, error)
             return
         self._metadata.request_update()
-        commit.unknown = UnknownTopic(tp, error, since_ms, self._metadata.refreshes)
         self._retry(commit, error, now_ms)
+        commit.unknown = UnknownTopic(tp, error, since_ms, self._metadata.refreshes)
 
     def _is_gone(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
-        """The error of a commit, if metadata does not have its topic or partition. It is asked again for a while."""
+        """The error of a commit whose topic or partition metadata does not have, after it was asked for a while."""
         unknown = commit.unknown
         if unknown is None or self._is_in_doubt(commit) or self._may_be_there(unknown.partition):
             return None
@@ -305,8 +305,8 @@ class OffsetCommitManager:
         return None
 
     def _is_in_doubt(self, commit: PendingCommit) -> bool:
-        """Whether metadata has to tell first that a topic which a broker does not know is still there; if it is asked
-        for that topic at all."""
+        """Whether the commit waits for metadata to say that its topic, which a broker does not know, is still there.
+        It does not wait where metadata is not asked for that topic."""
         unknown, metadata = commit.unknown, self._metadata
         if unknown is None or metadata.refreshes > unknown.refreshes:
             return False
@@ -366,8 +366,6 @@ class OffsetCommitManager:
         self, commit: PendingCommit, identity: GroupIdentity, tp: TopicPartition, code: ErrorCode, now_ms: float
     ) -> None:
         error = error_for(code, f"committing {tp} for group {identity.group_id}")
-        if code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            commit.unknown = None
         if code in _LOST:
             self._settle(commit, self._lost(identity, code, error))
         elif code is ErrorCode.REBALANCE_IN_PROGRESS:
@@ -400,7 +398,6 @@ class OffsetCommitManager:
     def _on_failure(self, commit: PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._under_way[asked] -= 1
         self._coordinator.unanswered(asked, error)
-        commit.unknown = None
         self._retry(commit, error, now_ms)
 
     def _retry(self, commit: PendingCommit, error: KafkaError, now_ms: float) -> None:
@@ -409,6 +406,7 @@ class OffsetCommitManager:
             self._settle(commit, error)
             return
         commit.state.failed(now_ms)
+        commit.unknown = None  # what a broker has answered since counts
         self._unsent.insert(0, commit)  # all others that are unsent were made later
         commit.waits_for(f"a retry of OffsetCommit (last error: {error})")
 

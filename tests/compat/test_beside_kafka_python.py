@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,17 +20,16 @@ from kwire.compat.kafka_python import errors
 from kwire.compat.kafka_python.future import Future
 from kwire.testing import Cluster
 
+if TYPE_CHECKING:
+    from tests.compat.kafka_python_consumers import BOTH, open_consumer
+else:
+    from kafka_python_consumers import BOTH, open_consumer
+
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
     import kafka
 
 # Its own code warns of what Python has deprecated.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-BOTH = pytest.mark.parametrize("module", [kafka, adapter], ids=["kafka-python", "kwire"])
-
-
-def open_consumer(module: Any, cluster: Cluster, *topics: str, **more: object) -> Any:  # noqa: ANN401
-    settings: dict[str, object] = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 2_000, **more}
-    return module.KafkaConsumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **settings)
 
 
 @BOTH

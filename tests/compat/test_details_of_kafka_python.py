@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import warnings
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
@@ -15,16 +15,15 @@ from kwire.compat import kafka_python as adapter
 from kwire.compat.kafka_python import errors
 from kwire.testing import Cluster, NewRecord
 
+if TYPE_CHECKING:
+    from tests.compat.kafka_python_consumers import BOTH, open_consumer
+else:
+    from kafka_python_consumers import BOTH, open_consumer
+
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
     import kafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-BOTH = pytest.mark.parametrize("module", [kafka, adapter], ids=["kafka-python", "kwire"])
-
-
-def open_consumer(module: ModuleType, cluster: Cluster, *topics: str, **more: object) -> Any:  # noqa: ANN401
-    settings: dict[str, object] = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 2_000, **more}
-    return module.KafkaConsumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **settings)
 
 
 @BOTH

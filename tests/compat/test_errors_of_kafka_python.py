@@ -6,9 +6,10 @@ import json
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,22 +18,24 @@ from kwire.compat import kafka_python as adapter
 from kwire.compat.kafka_python import errors
 from kwire.testing import Cluster
 
+if TYPE_CHECKING:
+    from tests.compat.kafka_python_consumers import BOTH
+    from tests.compat.kafka_python_consumers import open_consumer as open_for
+else:
+    from kafka_python_consumers import BOTH
+    from kafka_python_consumers import open_consumer as open_for
+
 with warnings.catch_warnings(action="ignore"):  # it reads its schemas in a deprecated way
     import kafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
-BOTH = pytest.mark.parametrize("module", [kafka, adapter], ids=["kafka-python", "kwire"])
 # The names that programs of version 2 catch.
 OF_VERSION_2 = [
     *("AuthenticationFailedError", "GroupCoordinatorNotAvailableError", "GroupLoadInProgressError"),
     *("NoBrokersAvailable", "NotCoordinatorForGroupError", "StaleLeaderEpochCodeError"),
 ]
 Call = Callable[[Any], object]
-
-
-def open_consumer(module: ModuleType, cluster: Cluster, *topics: str, **more: object) -> Any:  # noqa: ANN401
-    settings: dict[str, object] = {"auto_offset_reset": "earliest", "consumer_timeout_ms": 10_000, **more}
-    return module.KafkaConsumer(*topics, bootstrap_servers=cluster.bootstrap_servers, **settings)
+open_consumer = partial(open_for, consumer_timeout_ms=10_000)
 
 
 def errors_of(module: ModuleType) -> ModuleType:

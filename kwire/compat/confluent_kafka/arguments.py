@@ -45,9 +45,9 @@ def key_of(one: TopicPartition) -> Partition:
 def check_starts(partitions: Sequence[TopicPartition]) -> None:
     """Whether their offsets are some that one can begin at."""
     for one in partitions:
-        key_of(one)
+        key = key_of(one)
         if OFFSET_TAIL < one.offset < OFFSET_BEGINNING and one.offset not in (OFFSET_STORED, OFFSET_INVALID):
-            raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: there is no offset {one.offset}")
+            raise exception(KafkaError._INVALID_ARG, f"{key}: there is no offset {one.offset}")
 
 
 def check_times(partitions: Sequence[TopicPartition]) -> None:
@@ -55,9 +55,9 @@ def check_times(partitions: Sequence[TopicPartition]) -> None:
     if not partitions:
         raise exception(KafkaError._INVALID_ARG, "no partitions are given")
     for one in partitions:
-        key_of(one)
+        key = key_of(one)
         if not OFFSET_BEGINNING <= one.offset <= MAX_TIMESTAMP_MS:
-            raise exception(KafkaError._INVALID_ARG, f"{key_of(one)}: {one.offset} is no time in ms")
+            raise exception(KafkaError._INVALID_ARG, f"{key}: {one.offset} is no time in ms")
 
 
 def check_count(messages: int) -> None:

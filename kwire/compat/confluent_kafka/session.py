@@ -179,10 +179,9 @@ class Session:
         self._moved(map(key_of, partitions))
 
     def seek(self, one: TopicPartition) -> None:
-        key_of(one)
+        check_starts([one])
         if one.offset == OFFSET_STORED:
             raise exception(KafkaError._INVALID_ARG, "there is no seek to what is stored: assign() the partition")
-        check_starts([one])
         if one.offset == OFFSET_INVALID:  # where no record is, so that auto.offset.reset decides
             one = TopicPartition(one.topic, one.partition, MAX_OFFSET)
         self._go_to(one)
