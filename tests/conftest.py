@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,6 +30,20 @@ else:
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=50, database=None)
 settings.register_profile("deep", deadline=None, max_examples=2000, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture(autouse=True)
+def no_thread_of_kafka_python_is_left() -> Iterator[None]:
+    """Such a thread connects to a broker that has ended, again and again: other tests fail over its open sockets."""
+    before = threads_of_kafka_python()
+    yield
+    for thread in threads_of_kafka_python() - before:
+        thread.join(timeout=10)
+        assert not thread.is_alive(), f"close the client of kafka-python that this test has made: {thread.name}"
+
+
+def threads_of_kafka_python() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("kafka-io-")}
 
 
 @pytest.fixture(scope="module", params=["in C", "in Python"])
