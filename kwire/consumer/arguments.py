@@ -79,6 +79,8 @@ def checked_topic(topic: object) -> str:
     if not isinstance(topic, str):
         if isinstance(topic, Mapping):  # it may hold a password
             raise InvalidArgumentError("a dictionary of settings stands in front of the topics, and is the only one")
+        if isinstance(topic, Pattern | SubscriptionPattern):
+            raise InvalidArgumentError(f"topics that a pattern finds are for subscribe(): subscribe({topic!r})")
         raise InvalidArgumentError(f"a topic is named by text, not by {topic!r}")
     if not topic.strip():
         raise InvalidArgumentError(f"a topic name cannot be {topic!r}")
@@ -158,9 +160,7 @@ def checked_timestamps(timestamps_ms: Mapping[TopicPartition, int | datetime]) -
 
 def _checked_timestamp(tp: TopicPartition, moment: object) -> int:
     if isinstance(moment, datetime):
-        if moment.tzinfo is None:
-            raise InvalidArgumentError(f"the time for {tp} has no time zone: {moment!r}; use one such as datetime.UTC")
-        moment = (moment - EPOCH) // timedelta(milliseconds=1)
+        moment = (_with_zone(f"the time for {tp}", moment) - EPOCH) // timedelta(milliseconds=1)
     elif isinstance(moment, float):
         raise InvalidArgumentError(
             f"the timestamp for {tp} is whole milliseconds since 1970, or a datetime, not {moment}"
@@ -172,6 +172,25 @@ def _checked_timestamp(tp: TopicPartition, moment: object) -> int:
             "or a datetime"
         )
     return timestamp_ms
+
+
+def checked_bound(what: str, bound: object) -> int | datetime | None:
+    """Where `read` begins or ends: a time, or an offset, which counts from the end if it is negative."""
+    if bound is None:
+        return None
+    if isinstance(bound, datetime):
+        return _with_zone(what, bound)
+    if isinstance(bound, bool) or not hasattr(bound, "__index__"):
+        raise InvalidArgumentError(
+            f"{what} is an offset, -N for the last N records of each partition, or a datetime, not {bound!r}"
+        )
+    return operator.index(bound)
+
+
+def _with_zone(what: str, moment: datetime) -> datetime:
+    if moment.tzinfo is None:
+        raise InvalidArgumentError(f"{what} has no time zone: {moment!r}; use one such as datetime.UTC")
+    return moment
 
 
 def checked_reason(reason: object) -> str:

@@ -1,23 +1,28 @@
-"""`read`: topics from one end to the other, in one line."""
+"""`read`: topics from one end to the other, or a part of them, in one line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Unpack, cast, overload
+from datetime import datetime
+from typing import TypeAlias, Unpack, cast, overload
 
 from kwire.clock import Deadline
 from kwire.config import Deserialize, Settings
-from kwire.consumer.arguments import checked_topic, topics_and_config
+from kwire.consumer.arguments import checked_bound, checked_topic, topics_and_config
 from kwire.consumer.sync import Consumer
 from kwire.errors import InvalidArgumentError, KafkaTimeoutError
 from kwire.model import K, Record, TopicPartition, V
 
 POLL_SECONDS = 1.0
+Bound: TypeAlias = int | datetime
+"""An offset, -N for N before the end of each partition, or a time."""
 
 
 @overload
 def read(
     *topics: str | Mapping[str, object],
+    start: Bound | None = None,
+    end: Bound | None = None,
     key_deserializer: Deserialize[K] | None = None,
     value_deserializer: Deserialize[V] | None = None,
     **settings: Unpack[Settings],
@@ -26,22 +31,31 @@ def read(
 
 # For `read("orders", **settings)` of any dictionary: see `Facade`.
 @overload
-def read(*topics: str | Mapping[str, object], __unpacked__: object) -> Iterator[Record[bytes, bytes]]: ...
+def read(
+    *topics: str | Mapping[str, object],
+    start: Bound | None = None,
+    end: Bound | None = None,
+    __unpacked__: object,
+) -> Iterator[Record[bytes, bytes]]: ...
 
 
 def read(
     *topics: str | Mapping[str, object],
+    start: Bound | None = None,
+    end: Bound | None = None,
     key_deserializer: Deserialize[K] | None = None,
     value_deserializer: Deserialize[V] | None = None,
     **settings: object,
 ) -> Iterator[Record[K, V]]:
     """All records of topics, from the beginning to where they end when this is called; then it is over.
 
-    Without a group, and without commits. Each partition's records are in order. With `auto_offset_reset` it begins
-    elsewhere, such as "by_duration:PT1H".
+    Without a group, and without commits. Each partition's records are in order.
 
     Args:
         topics: One or more; in front of them a dictionary of settings may stand.
+        start: Where to begin in each partition. An offset; -N for the last N records; or a datetime with a time zone,
+            for the first record of that time or later. None: at the beginning, or where `auto_offset_reset` says.
+        end: Before which record to stop, as `start`. None: where the partitions end now, behind which nothing is read.
         key_deserializer: Makes keys of bytes.
         value_deserializer: Makes values of bytes.
         settings: As of `Consumer`, but no `group_id`.
@@ -50,10 +64,11 @@ def read(
         An iterator, which closes its consumer when it is through, or dropped.
 
     Raises:
-        InvalidArgumentError: There is no such topic, none is named, or there is a group.
+        InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
     """
     names, config = topics_and_config(topics, None)
+    start, end = checked_bound("start", start), checked_bound("end", end)
     if not names:
         raise InvalidArgumentError("name a topic to read")
     deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
@@ -64,11 +79,11 @@ def read(
             raise InvalidArgumentError(
                 "read() has no group, and commits nothing: leave group_id out, or use a Consumer"
             )
-        ends = _ends(consumer, names)
+        starts, ends = _range(consumer, names, start, end)
     except BaseException:
         consumer.close()
         raise
-    records = _records(consumer, ends)
+    records = _records(consumer, starts, ends)
     next(records)
     return records
 
@@ -82,25 +97,53 @@ def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, obj
     return given
 
 
-def _ends(consumer: Consumer[K, V], topics: tuple[str, ...]) -> dict[TopicPartition, int]:
-    """The partitions, each with its end."""
+def _range(
+    consumer: Consumer[K, V], topics: tuple[str, ...], start: Bound | None, end: Bound | None
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+    """Where each partition is left that has something to read; and where it is begun, if `start` says so."""
+    found = _partitions(consumer, topics)
+    begins, log_ends = consumer.beginning_offsets(found), consumer.end_offsets(found)
+
+    def within_log(bound: Bound) -> dict[TopicPartition, int]:
+        at = _offsets(consumer, bound, log_ends)
+        return {tp: min(max(offset, begins[tp]), log_ends[tp]) for tp, offset in at.items()}
+
+    starts = begins if start is None else within_log(start)
+    ends = log_ends if end is None else within_log(end)
+    ends = {tp: offset for tp, offset in ends.items() if starts[tp] < offset}
+    return {} if start is None else {tp: starts[tp] for tp in ends}, ends
+
+
+def _partitions(consumer: Consumer[K, V], topics: tuple[str, ...]) -> list[TopicPartition]:
     found: list[TopicPartition] = []
     for topic in map(checked_topic, topics):
         infos = consumer.partitions_for(topic)
         if not infos:
             raise InvalidArgumentError(f"there is no topic {topic!r}, or this client may not see it")
         found += [TopicPartition(info.topic, info.partition) for info in infos]
-    begins, ends = consumer.beginning_offsets(found), consumer.end_offsets(found)
-    return {tp: end for tp, end in ends.items() if begins[tp] < end}
+    return found
 
 
-def _records(consumer: Consumer[K, V], ends: dict[TopicPartition, int]) -> Iterator[Record[K, V]]:
+def _offsets(
+    consumer: Consumer[K, V], bound: Bound, log_ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
+    if isinstance(bound, datetime):
+        found = consumer.offsets_for_times(dict.fromkeys(log_ends, bound))
+        return {tp: log_ends[tp] if at is None else at.offset for tp, at in found.items()}
+    return {tp: bound if bound >= 0 else end + bound for tp, end in log_ends.items()}
+
+
+def _records(
+    consumer: Consumer[K, V], starts: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+) -> Iterator[Record[K, V]]:
     """Its first item is no record. `read` takes that one, so that the generator has begun: from then on closing or
     dropping it closes the consumer."""
     silent_ms = float(consumer.config.default_api_timeout_ms)
     with consumer:
         yield cast("Record[K, V]", None)
         consumer.assign(ends.keys())
+        for tp, offset in starts.items():
+            consumer.seek(tp, offset)
         deadline = Deadline.after(silent_ms)
         while ends:
             records = consumer.poll(POLL_SECONDS)

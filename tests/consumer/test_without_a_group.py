@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import gc
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 
+import numpy as np
 import pytest
 
 import kwire
 from kwire import Consumer, TopicPartition
 from kwire.errors import IllegalStateError, InvalidArgumentError
-from kwire.testing import Cluster
+from kwire.testing import Cluster, NewRecord
 
 
 @pytest.fixture
@@ -91,6 +93,71 @@ def test_a_topic_is_read_to_where_it_ended(cluster: Cluster) -> None:
 
 def test_an_empty_topic_is_over_at_once(cluster: Cluster) -> None:
     assert list(kwire.read({"bootstrap.servers": cluster.bootstrap_servers}, "orders")) == []
+
+
+def read_numbers(cluster: Cluster, start: int | datetime | None = None, end: int | datetime | None = None) -> list[int]:
+    """The values of orders, in their order."""
+    records = kwire.read("orders", start=start, end=end, bootstrap_servers=cluster.bootstrap_servers)
+    return sorted(int(record.value or b"") for record in records)
+
+
+def minute(number: int) -> datetime:
+    return datetime(2026, 11, 1, 8, number, tzinfo=UTC)
+
+
+@pytest.fixture
+def of_ten_minutes(cluster: Cluster) -> Cluster:
+    """Record N is of minute N; the even ones lie in partition 0, the odd ones in partition 1."""
+    for number in range(10):
+        at_ms = round(minute(number).timestamp() * 1000)
+        cluster.produce("orders", NewRecord(b"%d" % number, timestamp_ms=at_ms), partition=number % 2)
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "numbers"),
+    [
+        (None, None, range(10)),
+        (3, None, range(6, 10)),
+        (0, 2, range(4)),
+        (-1, None, [8, 9]),
+        (-2, -1, [6, 7]),
+        (-99, 99, range(10)),
+        (99, None, []),
+        (3, 3, []),
+        (4, 2, []),
+        (minute(5), None, range(5, 10)),
+        (None, minute(5), range(5)),
+        (minute(2), minute(7), range(2, 7)),
+        (minute(9), None, [9]),
+        (minute(30), None, []),
+        (minute(2), 3, [2, 3, 4, 5]),
+        (-3, minute(7), [4, 5, 6]),
+        (np.int64(-1), None, [8, 9]),
+    ],
+)
+def test_a_part_of_a_topic_is_read(
+    of_ten_minutes: Cluster, start: int | datetime | None, end: int | datetime | None, numbers: Iterable[int]
+) -> None:
+    assert read_numbers(of_ten_minutes, start, end) == list(numbers)
+
+
+def test_the_last_records_are_read_to_where_the_topic_ended(of_ten_minutes: Cluster) -> None:
+    records = kwire.read("orders", start=-1, bootstrap_servers=of_ten_minutes.bootstrap_servers)
+    of_ten_minutes.produce("orders", b"10", partition=0)
+    assert sorted(record.offset for record in records) == [4, 4]
+
+
+def test_what_is_deleted_is_not_waited_for(of_ten_minutes: Cluster) -> None:
+    of_ten_minutes.delete_records("orders", 0, 3)
+    assert read_numbers(of_ten_minutes, 1, 4) == [3, 5, 6, 7]
+
+
+@pytest.mark.parametrize("bound", ["earliest", 1.5, True, datetime(2026, 11, 1)])  # noqa: DTZ001
+@pytest.mark.parametrize("name", ["start", "end"])
+def test_a_bound_that_is_none_is_refused(cluster: Cluster, name: str, bound: int) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"{name} (is an offset, -N for the last N|has no time zone)"):
+        read_numbers(cluster, **{name: bound})
 
 
 def test_reading_may_be_left_early(cluster: Cluster) -> None:
