@@ -16,7 +16,7 @@ from kwire.testing.faults.reconciliation import reconcile
 from kwire.testing.faults.tally import Tally
 from kwire.testing.faults.traffic import Traffic
 from kwire.testing.invariants import check
-from kwire.testing.invariants.ledger import Ended, FaultBegan, Polled, Quiet
+from kwire.testing.invariants.ledger import Committed, Ended, FaultBegan, Polled, Quiet
 
 TOPIC = "orders"
 PARTITIONS = 4
@@ -52,6 +52,9 @@ class Run:
     def read_by(self, name: str) -> set[TopicPartition]:
         """The partitions that it has got records of."""
         return {event.partition for event in self.recorder.ledger.of(Polled) if event.member == name}
+
+    def has_committed(self, name: str) -> bool:
+        return any(event.member == name for event in self.recorder.ledger.of(Committed))
 
     def kill(self, name: str) -> None:
         """And say that something is wrong from now on."""
