@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from kwire.config.parsers import BadValueError, Parser
 from kwire.model import Header
-from kwire.serialization_context import SerializationContext
+from kwire.serialization_context import SerializationContext, takes_context
 from kwire.unfinished import is_coroutine
 
 VALID = (
@@ -65,9 +66,23 @@ def _read(value: object) -> AnyDeserializer | None:
         raise BadValueError("a class; give an object of it")
     if is_coroutine(value):
         raise BadValueError("its answer has to be awaited, and a poll decodes at once; give one that answers")
-    if isinstance(value, Deserializer) or callable(value):
+    if isinstance(value, Deserializer):
+        _check_call(value.deserialize, "topic", "headers", "data")
+        return value
+    if callable(value):
+        _check_call(value, "bytes", *(["ctx"] if takes_context(value) else []))
         return value
     raise BadValueError("cannot deserialize")
+
+
+def _check_call(function: Callable[..., object], *arguments: str) -> None:
+    """Otherwise it is found at the first record, which there is nothing wrong with."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise BadValueError(f"called with ({', '.join(arguments)}), and cannot be: {error}") from None
+    except ValueError:
+        pass  # written in C: there is nothing to look at
 
 
 def is_class_of_deserializers(value: object) -> bool:

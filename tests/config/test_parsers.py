@@ -126,7 +126,7 @@ def parse(name: str, value: object) -> object:
         ("key_deserializer", None, None),
         ("key_deserializer", bytes.decode, bytes.decode),
         ("key_deserializer", int, int),
-        ("key_deserializer", Endpoint, Endpoint),
+        ("key_deserializer", str, str),
         ("value_deserializer", upper, upper),
         ("value_deserializer", "org.apache.kafka.common.serialization.ByteArrayDeserializer", None),
     ],
