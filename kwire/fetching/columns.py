@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Records(Generic[K, V]):
-    """The records of one poll: iterable, with a length, by partition or topic, or as columns.
+    """The records of one poll: iterable, with a length, by partition or topic, or as columns. May be pickled.
 
     Attributes:
         to_be_revoked: Partitions that the next poll gives back (with `enable_async_revocation`).

@@ -6,15 +6,15 @@ Made by `record_decoding.py`, `record_few.py` and `records_legacy.py`, used by `
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from itertools import accumulate, pairwise, repeat
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from kwire.model import Header
-from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans, same_number
+from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans, same_number, span_of_all
 from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, join_headers, no_headers
 from kwire.protocol.text import text_of
 
@@ -83,6 +83,18 @@ class RecordColumns:
 
     def __deepcopy__(self, _memo: object) -> RecordColumns:
         return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For another process: with the bytes of these rows only, of a buffer that may have many more."""
+        headers = None if self.headers_at is None else join_headers([self.headers_at], [0])
+        places = [(self.key_starts, self.key_lengths), (self.value_starts, self.value_lengths)]
+        if headers is not None:
+            places += [(headers.key_starts, headers.key_lengths), (headers.value_starts, headers.value_lengths)]
+        start, stop = span_of_all(*map(np.concatenate, zip(*places, strict=True)))
+        arrays = {name: getattr(self, name) for name in _ARRAYS} | _moved(self, start, stop)
+        if headers is not None:
+            headers = replace(headers, **_moved(headers, start, stop))
+        return _unpickled, (bytes(self.buffer[start:stop]), headers, arrays)
 
     @property
     def few_rows(self) -> Sequence[Row] | None:
@@ -255,8 +267,19 @@ class _Slice(RecordColumns):
         return whole.offsets.item(last), whole.leader_epochs.item(last)
 
 
+def _moved(columns: RecordColumns | HeaderColumns, start: int, stop: int) -> dict[str, Ints]:
+    """Where keys and values start in the part of the buffer from `start` to `stop`. A null's may lie anywhere."""
+    places = {"key_starts": columns.key_starts, "value_starts": columns.value_starts}
+    return {name: np.clip(starts - start, 0, stop - start) for name, starts in places.items()}
+
+
+def _unpickled(buffer: bytes, headers: HeaderColumns | None, arrays: dict[str, Any]) -> RecordColumns:
+    return RecordColumns(buffer=buffer, headers_at=headers, **arrays)
+
+
 _set = object.__setattr__
 _VIEWS = {each.name for each in fields(RecordColumns)} - {"buffer", "part_of"}
+_ARRAYS = sorted(_VIEWS - {"headers_at"})
 
 # By the columns that slices are part of, for as long as any of those is in use.
 _constants: WeakKeyDictionary[RecordColumns, Constants] = WeakKeyDictionary()

@@ -102,6 +102,14 @@ def copy_spans(buffer: Buffer, starts: Ints, lengths: Ints) -> list[bytes | None
     return copies
 
 
+def span_of_all(starts: Ints, lengths: Ints) -> tuple[int, int]:
+    """Where the first of these begins, and the last one ends; a length of -1 is of nothing."""
+    starts, lengths = starts[lengths >= 0], lengths[lengths >= 0]
+    if not len(starts):
+        return 0, 0
+    return int(starts.min()), int((starts + lengths).max())
+
+
 def copy_in_stretches(buffer: Buffer, *fields: Fields) -> Iterator[list[list[bytes | None]]]:
     """Copies of several fields of the same records, some hundred rows at a time: of each field a list.
 

@@ -10,7 +10,7 @@ import tracemalloc
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import pyarrow as pa
@@ -401,8 +401,12 @@ def test_values_of_one_length_and_of_several_come_out_whole(values: list[bytes |
     assert [header["value"] for headers in table["headers"].to_pylist() for header in headers] == values
 
 
+def pickled(given: T) -> T:
+    return cast("T", pickle.loads(pickle.dumps(given)))
+
+
 @pytest.mark.parametrize("few", [True, False])
-@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
 def test_copies_have_the_same_records(copied: Callable[[Any], Any], few: bool) -> None:
     """Those of a slice had no length, and those of few records no rows: both make their arrays when they are asked."""
     chunk = chunk_of(ROWS)
@@ -411,6 +415,30 @@ def test_copies_have_the_same_records(copied: Callable[[Any], Any], few: bool) -
     records = copied(Records([part]))
     assert (len(records), list(records)) == (2, list(part))
     assert len(copied(part).columns) == len(copied(part.columns)) == 2
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 3), (1, 3), (1, 2), (2, 3), (0, 1), (1, 1)])
+def test_another_process_gets_the_same_records(start: int, stop: int) -> None:
+    records = Records([replace(chunk_of(ROWS), columns=chunk_of(ROWS).columns.slice(start, stop))], lost=[T1])
+    found = pickled(records)
+    assert (list(found), found.lost, found.next_offsets()) == (list(records), records.lost, records.next_offsets())
+    assert found.to_arrow().equals(records.to_arrow())
+    assert list(pickled(found)) == list(records)
+
+
+def test_another_process_gets_what_was_deserialized() -> None:
+    chunk, _ = deserialize_chunk(chunk_of(ROWS), Deserializers(key=bytes.upper, value=len))
+    records = pickled(Records([chunk]))
+    assert [(record.key, record.value) for record in records] == [(b"K1", 9), (None, 0), (b"K3", None)]
+
+
+def test_of_a_large_buffer_only_its_own_rows_go_to_another_process() -> None:
+    rows: list[Row] = [(b"key", b"v" * 1000, (Header("n", b"h" * 100),)) for _ in range(1000)]
+    columns = chunk_of(rows).columns
+    for few in (columns.slice(500, 510), columns.slice(0, 0)):
+        assert len(pickle.dumps(few)) < 20_000
+        assert pickled(few).values() == few.values()
+    assert pickled(columns.slice(500, 510)).headers() == columns.slice(500, 510).headers()
 
 
 def row(offset: int) -> _Row:
