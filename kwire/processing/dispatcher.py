@@ -398,7 +398,9 @@ class Dispatcher(Generic[K, V]):
         elif isinstance(error, Exception) and self._options.on_failure is not OnFailure.STOP:
             self._give_up(entry, error, now_ms)
         else:
-            self._stop(entry, ProcessingError, run.attempts, error)
+            is_unreadable = isinstance(error, RecordDeserializationError)
+            attempts, reason = (0, str(error)) if is_unreadable else (run.attempts, repr(error))
+            self._stop(entry, ProcessingError, attempts, error, reason)
 
     def _on_breakdown(
         self, entry: _Entry[K, V], error: BaseException, now_ms: float, attempt: DeadLetterAttempt[K, V] | None
@@ -407,9 +409,10 @@ class Dispatcher(Generic[K, V]):
         last the processor stops."""
         run = entry.run
         run.breakdowns += 1
-        log.warning("%s offset %d: in work when this happened: %r", entry.source, run.record.offset, error)
+        reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
+        log.warning("%s offset %d: in work when this happened: %s", entry.source, run.record.offset, reason)
         if run.breakdowns >= MOST_BREAKDOWNS:
-            self._stop(entry, WorkerError, run.breakdowns, error)
+            self._stop(entry, WorkerError, run.breakdowns, error, reason)
             return
         run.dead_letter_attempt = attempt
         self._try_again(entry, _AFTER_BREAKDOWN.delay_ms(run.breakdowns), now_ms)
@@ -423,9 +426,9 @@ class Dispatcher(Generic[K, V]):
         self._narrow(entry, now_ms)
         heapq.heappush(self._retries, (now_ms + delay_ms, next(self._numbers), entry))
 
-    def _stop(self, entry: _Entry[K, V], kind: type[ProcessingError], attempts: int, error: BaseException) -> None:
-        is_unreadable = isinstance(error, RecordDeserializationError)
-        attempts, reason = (0, str(error)) if is_unreadable else (attempts, repr(error))
+    def _stop(
+        self, entry: _Entry[K, V], kind: type[ProcessingError], attempts: int, error: BaseException, reason: str
+    ) -> None:
         self.error = kind(partition_of(entry.source), entry.run.record.offset, attempts, reason)
         self.error.__cause__ = error
         self._end(entry)
