@@ -7,7 +7,7 @@ dataclasses they made `import kwire` take an eighth longer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 from re import Pattern
@@ -335,11 +335,28 @@ class LookUpOffsets(NamedTuple):
     reply: Reply[dict[TopicPartition, OffsetAndTimestamp | None]]
 
 
+class FoundTopics(dict[str, list[PartitionInfo]]):
+    """Topics by name, and what the broker said of its cluster. A `controller_id` of -1 is not known."""
+
+    def __init__(
+        self,
+        topics: Mapping[str, list[PartitionInfo]],
+        *,
+        nodes: Iterable[Node] = (),
+        cluster_id: str | None = None,
+        controller_id: int = -1,
+    ) -> None:
+        super().__init__(topics)
+        self.nodes = tuple(nodes)
+        self.cluster_id = cluster_id
+        self.controller_id = controller_id
+
+
 class LookUpTopics(NamedTuple):
     """Metadata of some topics, or of all of them. Topics that do not exist are absent from the answer."""
 
     topics: frozenset[str] | None
-    reply: Reply[dict[str, list[PartitionInfo]]]
+    reply: Reply[FoundTopics]
 
 
 class CallbackCompleted(NamedTuple):

@@ -9,7 +9,7 @@ from functools import partial
 from kwire.consumer.arguments import Timeout, checked_partitions, checked_timestamps, checked_topic, milliseconds
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.steps import Steps
-from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets, LookUpTopics, Reply
+from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, FoundTopics, LookUpOffsets, LookUpTopics, Reply
 from kwire.model import OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 
@@ -25,16 +25,14 @@ class LookUpCalls:
         found = yield from self._topics("partitions_for", wanted, timeout)
         return found.get(topic, [])
 
-    def list_topics(self, timeout: Timeout | None) -> Steps[dict[str, list[PartitionInfo]]]:
+    def list_topics(self, timeout: Timeout | None) -> Steps[FoundTopics]:
         """See `Consumer.list_topics`."""
         return (yield from self._topics("list_topics", None, timeout))
 
-    def _topics(
-        self, what: str, topics: frozenset[str] | None, timeout: Timeout | None
-    ) -> Steps[dict[str, list[PartitionInfo]]]:
+    def _topics(self, what: str, topics: frozenset[str] | None, timeout: Timeout | None) -> Steps[FoundTopics]:
         return (yield from self._link.ask(what, lambda reply: LookUpTopics(topics, reply), timeout))
 
-    def ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]:
+    def ask_partitions(self, topics: Collection[str]) -> Reply[FoundTopics]:
         """`partitions_for` of several, without waiting. Asked until there is an answer, or the reply is abandoned.
         Topics that do not exist are absent."""
         return self._link.post(partial(LookUpTopics, frozenset(map(checked_topic, topics))))

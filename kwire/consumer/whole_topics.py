@@ -9,8 +9,8 @@ from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.look_up_calls import LookUpCalls
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
-from kwire.events import Assign, Reply
-from kwire.model import K, PartitionInfo, TopicPartition, V
+from kwire.events import Assign, FoundTopics, Reply
+from kwire.model import K, TopicPartition, V
 
 # A topic that is not there is looked for again after this long.
 MISSING_MS = 1_000.0
@@ -26,7 +26,7 @@ class WholeTopics(Generic[K, V]):
     def __init__(self, state: ConsumerState[K, V], look_ups: LookUpCalls) -> None:
         self._state = state
         self._look_ups = look_ups
-        self._asked: Reply[dict[str, list[PartitionInfo]]] | None = None
+        self._asked: Reply[FoundTopics] | None = None
         self._look_at_ms = NEVER_MS
         self.names: frozenset[str] = frozenset()
 
@@ -55,7 +55,7 @@ class WholeTopics(Generic[K, V]):
         self._look_at_ms = monotonic_ms() + MISSING_MS  # also if this raises
         yield from self._assign(asked.result())
 
-    def _assign(self, found: dict[str, list[PartitionInfo]]) -> Steps[None]:
+    def _assign(self, found: FoundTopics) -> Steps[None]:
         wanted = frozenset(TopicPartition(info.topic, info.partition) for infos in found.values() for info in infos)
         if wanted and not self.names - found.keys():
             self._look_at_ms = monotonic_ms() + self._state.config.metadata_max_age_ms

@@ -8,11 +8,11 @@ from typing import TypeAlias
 from kwire.clock import NEVER_MS, Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import InvalidTopicError, KafkaError, RetriableBrokerError, TopicAuthorizationError
-from kwire.events import ErrorRaised, LookUpTopics
+from kwire.events import ErrorRaised, FoundTopics, LookUpTopics
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver, LastError, RequestState
 from kwire.managers.unsent import ANY_NODE, AnyUnsentRequest, PollResult, UnsentRequest
-from kwire.model import NO_LEADER_EPOCH, PartitionInfo, TopicPartition
+from kwire.model import NO_LEADER_EPOCH, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
 from kwire.protocol.messages.metadata import (
@@ -350,7 +350,7 @@ class _TopicLookup:
             # Just created (by this very request, perhaps): it has no leader for a moment.
             self.failed(error_for(ErrorCode.LEADER_NOT_AVAILABLE, f"looking up {', '.join(starting)}"), now_ms)
         else:
-            self.event.reply.succeed(self._found(cluster))
+            self.event.reply.succeed(_found(answer, cluster))
 
     def failed(self, error: KafkaError, now_ms: float) -> None:
         if not error.retriable:
@@ -358,8 +358,14 @@ class _TopicLookup:
         self.event.reply.waiting_for = f"a broker to answer Metadata (last error: {error})"
         self.state.failed(now_ms)
 
-    def _found(self, cluster: ClusterSnapshot) -> dict[str, list[PartitionInfo]]:
-        return {topic: cluster.partition_infos(topic) for topic in cluster.topics}
+
+def _found(answer: MetadataResponse, cluster: ClusterSnapshot) -> FoundTopics:
+    return FoundTopics(
+        {topic: cluster.partition_infos(topic) for topic in cluster.topics},
+        nodes=cluster.nodes.values(),
+        cluster_id=answer.cluster_id,
+        controller_id=answer.controller_id,
+    )
 
 
 def _error_of(answer: MetadataResponse, doing: str) -> KafkaError | None:

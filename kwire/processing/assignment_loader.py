@@ -18,8 +18,8 @@ from uuid import UUID
 
 from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
-from kwire.events import Reply
-from kwire.model import OffsetAndMetadata, PartitionInfo, TopicPartition
+from kwire.events import FoundTopics, Reply
+from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing.completion_tracker import CompletionTracker
 
 # Brokers may not know a topic for a moment: one that was just made, or is gone.
@@ -37,7 +37,7 @@ class AsksCommitted(Protocol):
 class AsksPartitions(Protocol):
     """Who knows of which topics they are."""
 
-    def ask_partitions(self, topics: Collection[str]) -> Reply[dict[str, list[PartitionInfo]]]: ...
+    def ask_partitions(self, topics: Collection[str]) -> Reply[FoundTopics]: ...
 
 
 class AsksPosition(Protocol):
@@ -51,7 +51,7 @@ class _Loading:
     wanted: set[TopicPartition]
     """Without those that were taken away since: should they come back, that is another question."""
     committed: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
-    topics: Reply[dict[str, list[PartitionInfo]]]
+    topics: Reply[FoundTopics]
 
     @property
     def is_answered(self) -> bool:

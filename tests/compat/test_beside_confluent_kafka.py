@@ -1116,3 +1116,16 @@ def test_a_consumer_that_deserializes_is_closed_by_its_own_close(cluster: Cluste
     with module.DeserializingConsumer(given):
         pass
     assert [made.is_closed for made in builder.made] == [True]
+
+
+@BOTH
+def test_the_cluster_is_told_with_topics_or_without_any(module: Any) -> None:  # noqa: ANN401
+    """Programs look for brokers there to see whether a cluster is well, however new it is."""
+    with Cluster(3) as cluster:
+        consumer = module.Consumer(settings(cluster))
+        for found in (consumer.list_topics(timeout=10), consumer.list_topics("absent", timeout=10)):
+            assert sorted(found.brokers) == [0, 1, 2]
+            assert found.cluster_id.startswith("kwire")
+            assert found.controller_id in found.brokers
+            assert (str(found), repr(found)) == (found.cluster_id, f"ClusterMetadata({found.cluster_id})")
+        consumer.close()

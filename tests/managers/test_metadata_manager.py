@@ -12,8 +12,8 @@ import pytest
 
 from kwire.clock import NEVER_MS
 from kwire.errors import BrokerError, InvalidTopicError, KafkaError, TopicAuthorizationError
-from kwire.events import LookUpTopics, Reply, Subscribe
-from kwire.model import PartitionInfo, TopicPartition
+from kwire.events import FoundTopics, LookUpTopics, Reply, Subscribe
+from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 O0 = TopicPartition("orders", 0)
 BEYOND = TopicPartition("orders", 7)
 MakeScenario = Callable[..., "Scenario"]
-Found = dict[str, list[PartitionInfo]]
 
 
 def names(scenario: Scenario) -> list[str | None] | None:
@@ -271,8 +270,8 @@ def test_leader_epochs_of_kafka_before_2_4_are_not_believed(scenario: Scenario, 
 # --- look-ups ---------------------------------------------------------------------------------------------------
 
 
-def look_up(scenario: Scenario, *topics: str) -> Reply[Found]:
-    reply: Reply[Found] = Reply()
+def look_up(scenario: Scenario, *topics: str) -> Reply[FoundTopics]:
+    reply: Reply[FoundTopics] = Reply()
     scenario.post(LookUpTopics(frozenset(topics) if topics else None, reply))
     return reply
 

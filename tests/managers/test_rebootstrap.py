@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire.events import LookUpTopics, Reply
-from kwire.model import Node, PartitionInfo, TopicPartition
+from kwire.events import FoundTopics, LookUpTopics, Reply
+from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -121,7 +121,7 @@ def test_without_the_strategy_the_brokers_are_kept_and_asked_again(steadfast: Wa
 
 
 def test_a_look_up_that_meets_it_is_repeated(watched: Watched) -> None:
-    reply: Reply[dict[str, list[PartitionInfo]]] = Reply()
+    reply: Reply[FoundTopics] = Reply()
     watched.scenario.post(LookUpTopics(frozenset({"orders"}), reply))
     watched.scenario.answer(MetadataRequest, REQUIRED)
     assert len(watched.hung_up_after_ms) == 1

@@ -10,7 +10,7 @@ import pytest
 from kwire import OffsetAndMetadata, PartitionInfo, TopicPartition
 from kwire.clock import NEVER_MS
 from kwire.errors import NoOffsetForPartitionError, TopicAuthorizationError
-from kwire.events import Reply
+from kwire.events import FoundTopics, Reply
 from kwire.processing import OffsetMap, encode
 from kwire.processing.assignment_loader import ASK_AGAIN_MS, AssignmentLoader
 from kwire.processing.completion_tracker import CompletionTracker
@@ -18,7 +18,6 @@ from kwire.processing.completion_tracker import CompletionTracker
 A0, A1, B0 = (TopicPartition(*each) for each in (("a", 0), ("a", 1), ("b", 0)))
 TOPIC_IDS = {"a": UUID(int=1), "b": UUID(int=2)}
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
-Topics = dict[str, list[PartitionInfo]]
 
 
 class Asked:
@@ -26,7 +25,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.commits: list[tuple[set[TopicPartition], Reply[Committed]]] = []
-        self.topics: list[Reply[Topics]] = []
+        self.topics: list[Reply[FoundTopics]] = []
         self.positions: dict[TopicPartition, Reply[int]] = {}
 
     def ask_position(self, partition: TopicPartition) -> Reply[int]:
@@ -37,14 +36,14 @@ class Asked:
         self.commits.append((set(partitions), Reply()))
         return self.commits[-1][1]
 
-    def ask_partitions(self, topics: Collection[str]) -> Reply[Topics]:
+    def ask_partitions(self, topics: Collection[str]) -> Reply[FoundTopics]:
         self.topics.append(Reply())
         return self.topics[-1]
 
     def answer(self, number: int = 0, *, at: OffsetAndMetadata | None = None, known: Collection[str] = "ab") -> None:
         partitions, reply = self.commits[number]
         reply.succeed(dict.fromkeys(partitions, at))
-        self.topics[number].succeed({topic: [info(topic)] for topic in known})
+        self.topics[number].succeed(FoundTopics({topic: [info(topic)] for topic in known}))
 
 
 def info(topic: str) -> PartitionInfo:
@@ -71,7 +70,7 @@ def test_a_partition_opens_when_both_answers_are_there() -> None:
     loader.settle(0.0)
     assert (loader.has_answers, loader.partitions) == (False, frozenset({A0}))
     assert completion.progress(A0) is None
-    asked.topics[0].succeed({"a": [info("a")]})
+    asked.topics[0].succeed(FoundTopics({"a": [info("a")]}))
     assert [loader.has_answers] == [True]
     loader.settle(0.0)
     assert (loader.has_answers, loader.partitions) == (False, frozenset())
@@ -147,7 +146,7 @@ def test_a_refusal_is_raised_and_not_asked_about_again() -> None:
     loader, asked, _ = office()
     loader.begin({A0})
     asked.commits[0][1].fail(TopicAuthorizationError({"a"}))
-    asked.topics[0].succeed({})
+    asked.topics[0].succeed(FoundTopics({}))
     with pytest.raises(TopicAuthorizationError):
         loader.settle(0.0)
     assert loader.partitions == frozenset()

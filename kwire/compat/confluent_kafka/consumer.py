@@ -31,6 +31,7 @@ from kwire.compat.confluent_kafka.metadata import ClusterMetadata, cluster_metad
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.values import Message, TopicPartition
+from kwire.consumer.arguments import checked_topic
 from kwire.transactions import librdkafka_group_metadata
 
 __all__ = ["Consumer"]
@@ -235,9 +236,8 @@ class Consumer:
         if self._kwire.is_closed:
             raise RuntimeError("Handle has been closed")
         with self._kwire.call() as session:
-            if topic is None:
-                return cluster_metadata(session.consumer.list_topics(timeout=seconds(timeout)))
-            return cluster_metadata({topic: session.consumer.partitions_for(topic, timeout=seconds(timeout))})
+            wanted = None if topic is None else frozenset((checked_topic(topic),))
+            return cluster_metadata(session.look_up.topics(wanted, timeout), wanted or frozenset())
 
     def memberid(self) -> str | None:
         with self._kwire.call() as session, contextlib.suppress(errors.CommitFailedError):  # put out of its group

@@ -9,7 +9,7 @@ from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.values import OFFSET_END, TopicPartition
 from kwire.consumer.arguments import checked_topic
 from kwire.consumer.sync import Consumer
-from kwire.events import LookUpTopics
+from kwire.events import FoundTopics, LookUpTopics
 from kwire.model import OffsetAndTimestamp, PartitionInfo
 from kwire.model import TopicPartition as Partition
 
@@ -24,16 +24,16 @@ class LookUps:
         """Raises: KafkaException, if one is not there; kwire would try for a while whether it is there after all."""
         if not partitions:
             return
-        if missing := _missing(partitions, self._topics(None, -1)):  # brokers may make one that is asked for by name
+        if missing := _missing(partitions, self.topics(None, -1)):  # brokers may make one that is asked for by name
             _, error = min(missing.items())
             raise exception(KafkaError.UNKNOWN_TOPIC_OR_PART, error.str())
 
     def missing(self, partitions: Sequence[TopicPartition], timeout: float) -> dict[Partition, KafkaError]:
         """Those that are not there, and why."""
         wanted = [*map(key_of, partitions)]
-        return _missing(wanted, self._topics(frozenset(checked_topic(tp.topic) for tp in wanted), timeout))
+        return _missing(wanted, self.topics(frozenset(checked_topic(tp.topic) for tp in wanted), timeout))
 
-    def _topics(self, topics: frozenset[str] | None, timeout: float) -> dict[str, list[PartitionInfo]]:
+    def topics(self, topics: frozenset[str] | None, timeout: float) -> FoundTopics:
         """Some, or all."""
         link = self._consumer._session.link
         return link.run(link.ask("metadata", lambda reply: LookUpTopics(topics, reply), seconds(timeout)))

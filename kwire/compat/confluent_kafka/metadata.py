@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kwire.compat.confluent_kafka.kafka_error import KafkaError
+from kwire.events import FoundTopics
 from kwire.model import PartitionInfo
 
 
@@ -57,7 +58,7 @@ class BrokerMetadata:
 
 @dataclass(eq=False, repr=False)
 class ClusterMetadata:
-    """The answer of `list_topics`. Brokers are those that lead a partition."""
+    """The answer of `list_topics`. Which broker it came from is not told."""
 
     topics: dict[str, TopicMetadata] = field(default_factory=dict)
     brokers: dict[int, BrokerMetadata] = field(default_factory=dict)
@@ -77,20 +78,23 @@ def _behind(error: KafkaError | None) -> str:
     return "" if error is None else f", {error}"
 
 
-def cluster_metadata(topics: dict[str, list[PartitionInfo]]) -> ClusterMetadata:
-    found = ClusterMetadata()
-    for topic, infos in topics.items():
-        found.topics[topic] = TopicMetadata(topic)
-        if not infos:
-            found.topics[topic].error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
-        for info in infos:
-            leader = info.leader
-            if leader is not None:
-                found.brokers[leader.id] = BrokerMetadata(leader.id, leader.host, leader.port)
-            found.topics[topic].partitions[info.partition] = PartitionMetadata(
-                info.partition,
-                leader.id if leader is not None else -1,
-                list(info.replicas),
-                list(info.in_sync_replicas),
-            )
-    return found
+def cluster_metadata(found: FoundTopics, wanted: frozenset[str]) -> ClusterMetadata:
+    """Of what was found. A topic that was wanted by name, and is not there, has an error."""
+    return ClusterMetadata(
+        topics={topic: _topic(topic, found.get(topic, [])) for topic in wanted or found},
+        brokers={node.id: BrokerMetadata(node.id, node.host, node.port) for node in found.nodes},
+        cluster_id=found.cluster_id,
+        controller_id=found.controller_id,
+    )
+
+
+def _topic(topic: str, infos: list[PartitionInfo]) -> TopicMetadata:
+    if not infos:
+        error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
+        return TopicMetadata(topic, error=error)
+    return TopicMetadata(topic, {info.partition: _partition(info) for info in infos})
+
+
+def _partition(info: PartitionInfo) -> PartitionMetadata:
+    leader = -1 if info.leader is None else info.leader.id
+    return PartitionMetadata(info.partition, leader, list(info.replicas), list(info.in_sync_replicas))

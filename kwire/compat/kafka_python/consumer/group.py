@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
@@ -46,8 +45,8 @@ from kwire.errors import (
     KafkaTimeoutError,
     WakeupError,
 )
-from kwire.events import LookUpTopics
-from kwire.model import INTERNAL_TOPICS, PartitionInfo, leader_epoch_number, leader_epoch_or_none
+from kwire.events import FoundTopics, LookUpTopics
+from kwire.model import INTERNAL_TOPICS, leader_epoch_number, leader_epoch_or_none
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
 from kwire.transactions import kafka_python_group_metadata
@@ -364,13 +363,11 @@ class KafkaConsumer:
             found = self._kwire_look_up(None)
         return {info.partition for info in found.get(topic, [])}
 
-    def _kwire_look_up(
-        self, topics: frozenset[str] | None, timeout_s: float | None = None
-    ) -> dict[str, list[PartitionInfo]]:
+    def _kwire_look_up(self, topics: frozenset[str] | None, timeout_s: float | None = None) -> FoundTopics:
         """What brokers say about topics, or about all. A wakeup is left to the thread that polls."""
         link = self._kwire_consumer._session.link
         self._kwire_consumer._check_open()
-        return link.run(link.ask("topics", partial(LookUpTopics, topics), timeout_s, wakeable=False))
+        return link.run(link.ask("topics", lambda reply: LookUpTopics(topics, reply), timeout_s, wakeable=False))
 
     @property
     def _kwire_topics_read(self) -> frozenset[str]:
