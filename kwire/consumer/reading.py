@@ -33,16 +33,16 @@ def read(
 @overload
 def read(
     *topics: str | Mapping[str, object],
-    start: Bound | None = None,
-    end: Bound | None = None,
+    start: object = None,
+    end: object = None,
     __unpacked__: object,
 ) -> Iterator[Record[bytes, bytes]]: ...
 
 
 def read(
     *topics: str | Mapping[str, object],
-    start: Bound | None = None,
-    end: Bound | None = None,
+    start: object = None,
+    end: object = None,
     key_deserializer: Deserialize[K] | None = None,
     value_deserializer: Deserialize[V] | None = None,
     **settings: object,
@@ -68,7 +68,7 @@ def read(
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
     """
     names, config = topics_and_config(topics, None)
-    start, end = checked_bound("start", start), checked_bound("end", end)
+    begin_at, end_at = checked_bound("start", start), checked_bound("end", end)
     if not names:
         raise InvalidArgumentError("name a topic to read")
     deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
@@ -79,7 +79,7 @@ def read(
             raise InvalidArgumentError(
                 "read() has no group, and commits nothing: leave group_id out, or use a Consumer"
             )
-        starts, ends = _range(consumer, names, start, end)
+        starts, ends = _range(consumer, names, begin_at, end_at)
     except BaseException:
         consumer.close()
         raise

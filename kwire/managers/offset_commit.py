@@ -41,7 +41,8 @@ from kwire.subscription.subscription import Subscription
 
 log = part_logger("offsets")
 
-MAX_VERSION = 9  # v10 names topics by id alone; a position here belongs to a name
+LAST_VERSION_WITH_NAMES = 9
+"""Of OffsetCommit. Later ones name topics by id alone, so a position never lands in another topic of the same name."""
 _LOST = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -327,11 +328,11 @@ class OffsetCommitManager:
             self._repeatable = commit
         commit.waits_for(f"the answer of coordinator {destination.node} to OffsetCommit; it may have been carried out")
         return UnsentRequest(
-            request=_request(identity, commit.offsets),
+            request=_request(identity, commit),
             destination=destination,
             on_answer=partial(self._on_answer, commit, identity, destination),
             on_failure=partial(self._on_failure, commit, destination),
-            max_version=MAX_VERSION,
+            max_version=None if commit.has_ids else LAST_VERSION_WITH_NAMES,
             # The broker reads it when it has answered what stands in front of it. If this commit was given up by then,
             # made again over another connection, and followed by others, it would undo those.
             only_behind_its_kind=True,
@@ -350,9 +351,12 @@ class OffsetCommitManager:
         now_ms: float,
     ) -> None:
         self._under_way[asked] -= 1
+        names = {topic_id: tp.topic for tp, topic_id in commit.topic_ids.items()}
+        for topic in answer.topics:
+            topic.name = topic.name or names.get(topic.topic_id, "")
         # A partition that the answer leaves out was not committed, as far as anybody knows.
         codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
-            tp: ErrorCode.of(partition.error_code) for tp, partition in answered(answer.topics, commit.offsets).items()
+            tp: _code(partition.error_code) for tp, partition in answered(answer.topics, commit.offsets).items()
         }
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
             self._settle(commit, TopicAuthorizationError(refused))
@@ -411,11 +415,11 @@ class OffsetCommitManager:
         commit.waits_for(f"a retry of OffsetCommit (last error: {error})")
 
 
-def _request(identity: GroupIdentity, offsets: Offsets) -> OffsetCommitRequest:
-    by_topic: defaultdict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
-    for tp, position in offsets.items():
+def _request(identity: GroupIdentity, commit: PendingCommit) -> OffsetCommitRequest:
+    by_topic: defaultdict[tuple[str, UUID], list[OffsetCommitRequestPartition]] = defaultdict(list)
+    for tp, position in commit.offsets.items():
         epoch = position.leader_epoch
-        by_topic[tp.topic].append(
+        by_topic[tp.topic, commit.topic_ids[tp]].append(
             OffsetCommitRequestPartition(
                 partition_index=tp.partition,
                 committed_offset=position.offset,
@@ -428,8 +432,17 @@ def _request(identity: GroupIdentity, offsets: Offsets) -> OffsetCommitRequest:
         generation_id_or_member_epoch=identity.generation_id,
         member_id=identity.member_id,
         group_instance_id=identity.group_instance_id,
-        topics=[OffsetCommitRequestTopic(name=topic, partitions=parts) for topic, parts in by_topic.items()],
+        topics=[
+            OffsetCommitRequestTopic(name=topic, topic_id=topic_id, partitions=positions)
+            for (topic, topic_id), positions in by_topic.items()
+        ],
     )
+
+
+def _code(number: int) -> ErrorCode:
+    """An unknown topic is the same whether the broker was asked by name or by id."""
+    code = ErrorCode.of(number)
+    return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if code is ErrorCode.UNKNOWN_TOPIC_ID else code
 
 
 def _retriable(error: KafkaError) -> RetriableCommitFailedError:

@@ -10,7 +10,7 @@ from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.base import RequestState
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
 
@@ -83,6 +83,11 @@ class PendingCommit:
         self.deadline_ms = deadline_ms
         self.settled = False
         self.error: KafkaError | None = None
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether it is known of each position which topic it is in."""
+        return all(self.topic_ids[tp] != ZERO_UUID for tp in self.offsets)
 
     @property
     def given_up(self) -> bool:

@@ -144,6 +144,33 @@ def test_commits_are_sent_in_the_order_they_were_made(by_hand: Scenario) -> None
     assert committed(by_hand) == [{("orders", 0): offset} for offset in (1, 2, 3, 4)]
 
 
+def test_topics_are_named_by_id_where_all_ids_are_known() -> None:
+    """Else the position may land in another topic, if this one is deleted and made anew just now."""
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make()
+        scenario.start_fetching(O0, O1, offset=10)
+        reply = commit(scenario)
+        scenario.serve()
+        sent = scenario.unsent(OffsetCommitRequest)
+        assert sent.max_version is None
+        (topic,) = scenario.request(OffsetCommitRequest).topics
+        assert (topic.name, topic.topic_id) == ("orders", topic_id("orders"))
+        partitions = [OffsetCommitResponsePartition(partition_index=number) for number in (0, 1)]
+        by_id = OffsetCommitResponseTopic(topic_id=topic_id("orders"), partitions=partitions)
+        scenario.answer(OffsetCommitRequest, OffsetCommitResponse(topics=[by_id]))
+        assert reply.result() is None
+
+
+def test_topics_are_named_by_name_where_an_id_is_not_known() -> None:
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make()
+        scenario.start_fetching(O0, offset=10)
+        commit(scenario, {O0: OffsetAndMetadata(5), TopicPartition("elsewhere", 0): OffsetAndMetadata(3)})
+        scenario.serve()
+        assert scenario.unsent(OffsetCommitRequest).max_version == 9
+        assert committed(scenario) == [{("orders", 0): 5, ("elsewhere", 0): 3}]
+
+
 # --- what comes back --------------------------------------------------------------------------------------------
 
 
@@ -177,15 +204,15 @@ def test_a_commit_is_retried_until_it_succeeds(by_hand: Scenario, code: ErrorCod
 # --- topics that are gone ---------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def refused() -> Iterator[tuple[ConsumerScenario, Reply[None]]]:
+@pytest.fixture(params=[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID], ids=["by name", "by id"])
+def refused(request: pytest.FixtureRequest) -> Iterator[tuple[ConsumerScenario, Reply[None]]]:
     """By hand, on topics with ids: a commit whose topic the coordinator does not know."""
     with all_at_rest(ConsumerScenario) as make:
         scenario = make()
         scenario.start_fetching(O0, O1, offset=10)
         reply = commit(scenario)
         scenario.serve()
-        scenario.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        scenario.answer_commit(request.param)
         yield scenario, reply
 
 

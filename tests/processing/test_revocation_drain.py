@@ -17,6 +17,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -155,14 +156,15 @@ def test_a_last_commit_that_fails_is_insisted_on(cluster: Cluster, new_consumer:
     mine, other = new_consumer(), new_consumer()
 
     def refused(request: OffsetCommitRequest) -> OffsetCommitResponse:
-        def topic(name: str, numbers: list[int]) -> OffsetCommitResponseTopic:
+        def topic(asked: OffsetCommitRequestTopic) -> OffsetCommitResponseTopic:
             code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS.value
-            parts = [OffsetCommitResponsePartition(partition_index=number, error_code=code) for number in numbers]
-            return OffsetCommitResponseTopic(name=name, partitions=parts)
+            parts = [
+                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
+                for each in asked.partitions
+            ]
+            return OffsetCommitResponseTopic(topic_id=asked.topic_id, partitions=parts)
 
-        return OffsetCommitResponse(
-            topics=[topic(each.name, [part.partition_index for part in each.partitions]) for each in request.topics]
-        )
+        return OffsetCommitResponse(topics=list(map(topic, request.topics)))
 
     with Processor(mine, first):
         begin_all(cluster, first)

@@ -70,8 +70,7 @@ class ProcessingWorld(World):
 
         def see(request: OffsetCommitRequest, call: RequestContext) -> None:
             for topic in request.topics or ():
-                by_id = None if topic.name else self.cluster.topic_by_id(topic.topic_id)
-                name = topic.name or (by_id.name if by_id is not None else "")
+                name = self.name_of(topic)
                 for each in topic.partitions or ():
                     self.write(
                         MapArrived(

@@ -16,7 +16,7 @@ import trio
 
 from kwire.consumer.host import host_with
 from kwire.model import TopicPartition
-from kwire.protocol.messages.offset_commit import OffsetCommitRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestTopic
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from kwire.testing.cluster.groups.offsets import CommittedOffset
 from kwire.testing.cluster.releases import release_named
@@ -280,11 +280,15 @@ class World:
         if joins_anew(data):
             self.write(JoinedAnew(at_ms=self.now_ms(), member=client))
 
+    def name_of(self, topic: OffsetCommitRequestTopic) -> str:
+        """Of a topic that was deleted there is none."""
+        by_id = None if topic.name else self.cluster.topic_by_id(topic.topic_id)
+        return topic.name or (by_id.name if by_id is not None else "")
+
     def _watch_commits(self) -> None:
         def see(request: OffsetCommitRequest, call: RequestContext) -> None:
             for topic in request.topics or ():
-                by_id = None if topic.name else self.cluster.topic_by_id(topic.topic_id)
-                name = topic.name or (by_id.name if by_id is not None else "")
+                name = self.name_of(topic)
                 for each in topic.partitions or ():
                     partition = TopicPartition(name, each.partition_index)
                     self.write(

@@ -10,7 +10,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kwire import TopicPartition
 from kwire.config import GroupProtocol
-from kwire.errors import LogTruncationError
+from kwire.errors import CommitFailedError, LogTruncationError
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -131,6 +131,34 @@ def test_a_group_goes_on_with_the_recreated_topic(
     assert [(record.offset, record.value) for record in read(consumer, 30)] == list(enumerate(NEW))
     consumer.commit_sync()
     assert consumer.committed([TopicPartition(name, 0)])[TopicPartition(name, 0)].offset == 30  # type: ignore[union-attr]  # there is one
+
+
+def test_a_position_is_not_committed_to_the_recreated_topic(
+    topic: MakeTopic,
+    admin: AdminClient,
+    produce: Produce,
+    open_consumer: OpenConsumer,
+    read: Read,
+    group_id: str,
+) -> None:
+    """It would pass over 20 records there. A paused partition is not fetched, so nobody has told the consumer:
+    the coordinator refuses the id of the topic."""
+    name = topic()
+    tp = TopicPartition(name, 0)
+    produce(name, OLD)
+    consumer = open_consumer(group_id=group_id, enable_auto_commit=False, allow_auto_create_topics=False)
+    consumer.assign([tp])
+    assert [record.value for record in read(consumer, 20)] == OLD
+    consumer.pause([tp])
+    consumer.poll(1.0)  # what was asked for before comes to an end
+    delete(admin, name)
+    make_again(admin, name)
+    produce(name, NEW)
+    with pytest.raises(CommitFailedError, match="deleted and made anew"):
+        consumer.commit_sync()
+    assert consumer.committed([tp]) == {tp: None}
+    consumer.resume([tp])
+    assert [record.value for record in read(consumer, 30)] == NEW
 
 
 @PROTOCOLS

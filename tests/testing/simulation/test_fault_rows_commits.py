@@ -46,6 +46,7 @@ def refusal(code: ErrorCode) -> Callable[[OffsetCommitRequest], OffsetCommitResp
         topics = [
             OffsetCommitResponseTopic(
                 name=topic.name,
+                topic_id=topic.topic_id,
                 partitions=[
                     OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code)
                     for each in topic.partitions
