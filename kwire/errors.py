@@ -59,8 +59,7 @@ class ForkedConsumerError(IllegalStateError):
 
 
 class ConcurrentModificationError(IllegalStateError):
-    """Two threads used one consumer at the same time; only `wakeup()` may be called from another thread, and then
-    `close()`.
+    """Two threads used one consumer at the same time; any thread may call `wakeup()`, and then `close()`.
 
     Inside a callback, another thread or task may use it with the callback's access key, and the callback has to wait
     for it (KIP-944).

@@ -73,7 +73,7 @@ def _thread_name(thread: int) -> str:
 THREADS = Callers(
     get_ident,
     _thread_name,
-    "only wakeup() may be called from another thread; to close it from there: wakeup(), then close()",
+    "others may call wakeup(), metrics(), describe() and healthy(); to close it from there: wakeup(), then close()",
 )
 
 

@@ -48,8 +48,8 @@ T = TypeVar("T")
 class Consumer(Facade[K, V]):
     """A Kafka consumer.
 
-    One thread at a time may use it; only `wakeup()` may be called from others, and a callback may have another thread
-    or task do its work (`get_thread_access_key`). Close it, best with `with`.
+    One thread at a time may use it; others may call `wakeup()`, `metrics()`, `describe()` and `healthy()`. A callback
+    may have another thread or task do its work (`get_thread_access_key`). Close it, best with `with`.
 
     Args:
         topics: Topics to subscribe to at once; without a `group_id`, to read all partitions of, new ones too, from
