@@ -116,6 +116,7 @@ class AccessGuard:
     """Enter it with `with`; who must not is refused at once, and never waits. One for each consumer.
 
     Attributes:
+        advice: What others may do all the same.
         is_closing: The call under way is the last one: others are refused as those are who come after it.
     """
 
@@ -123,6 +124,7 @@ class AccessGuard:
 
     def __init__(self, callers: Callers = THREADS) -> None:
         self._callers = callers
+        self.advice = callers.advice
         self._identify = callers.identify
         self._lock = threading.RLock()  # re-entrant: a signal handler may use the consumer at any moment
         self._ground = _Level(NOBODY)
@@ -298,7 +300,7 @@ class AccessGuard:
         if level.thread != NOBODY:
             return (
                 f"this consumer is being used by {self._callers.name(level.thread)}; {me} must not use it at the same "
-                f"time ({self._callers.advice})"
+                f"time ({self.advice})"
             )
         return (
             f"this consumer runs a callback in {self._callers.name(level.host)}; {self._why_not(me)}. Have the "

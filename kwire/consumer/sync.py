@@ -183,7 +183,8 @@ class Consumer(Facade[K, V]):
         """An exception of a signal handler may strike up to the last line: then the next poll returns these records."""
         look_for_fork()
         if self._session.is_lent and not self._guard.is_entered:
-            self._run(self._session.take_back())
+            with self._guard:  # which refuses this while a Processor runs
+                self._run(self._session.take_back())
         has_begun = False
         try:
             with self._guard:
@@ -493,8 +494,15 @@ class Consumer(Facade[K, V]):
         """See `ConsumerSession.lent_to`. Nobody but the calling thread may use this consumer meanwhile."""
         with self._guard:
             self._check_open()
-            with self._session.lent_to(has_news, finish) as notify:
-                yield notify
+            usual, self._guard.advice = (
+                self._guard.advice,
+                "a Processor uses it: stop() that, and wait until it has ended",
+            )
+            try:
+                with self._session.lent_to(has_news, finish) as notify:
+                    yield notify
+            finally:
+                self._guard.advice = usual
 
     # --- the end --------------------------------------------------------------------------------------------
 

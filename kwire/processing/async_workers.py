@@ -51,7 +51,8 @@ class EventLoop(Protocol):
         """What a function answers that would keep the loop waiting."""
 
     def cancellable(self, run: Run[K, V]) -> AbstractContextManager[None]:
-        """Around what a task does for a run, and `cancel` can end. Raises when it did."""
+        """Around what a task does for a run, and `cancel` can end. Raises `cancelled` if the task was told to end, and
+        another error if only something that it awaits was."""
 
     def cancel(self, run: Run[K, V]) -> None:
         """What is done for this run, if something is; from the loop's thread."""

@@ -57,6 +57,10 @@ class AsyncioLoop:
         self._cancellable[id(run)] = task
         try:
             yield
+        except asyncio.CancelledError as error:
+            if task.cancelling():
+                raise
+            raise RuntimeError("the handler has awaited what was cancelled") from error
         finally:
             del self._cancellable[id(run)]
 

@@ -28,6 +28,7 @@ from kwire.errors import (
     BootstrapError,
     CorruptRecordError,
     IllegalStateError,
+    InvalidArgumentError,
     KafkaError,
     OffsetOutOfRangeError,
     SchemaRegistryUnavailableError,
@@ -144,6 +145,9 @@ class Processor(Generic[K, V]):
             max_buffered_bytes=max_buffered_bytes,
             watchdog=watchdog,
         )
+        if not hasattr(consumer, "_lent_to"):
+            kind = type(consumer).__name__
+            raise InvalidArgumentError(f"a Processor takes a Consumer, not {kind}; in a task, await its run_async()")
         config, session = consumer.config, consumer._session  # for what only a processor asks of a consumer
         options.check_fits(config)
         has_lags = config.enable_parallel_rebalance
@@ -181,7 +185,7 @@ class Processor(Generic[K, V]):
         self._warn_of_outage_ms = 0.0
         self._undelivered: Records[K, V] = Records()
         """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
-        self._progress_ms = monotonic_ms()
+        self._progress_ms = self._warned_ms = monotonic_ms()
 
     def _new_workers(self, options: ProcessorOptions[K, V]) -> Workers[K, V]:
         if options.is_async:
@@ -201,16 +205,21 @@ class Processor(Generic[K, V]):
             KafkaError: What `poll()` raised. Brokers that cannot be reached are waited for; only if none ever was, it
                 ends with a `BootstrapError`, after `default_api_timeout_ms`.
         """
+        self._begin()
         self._run_to_end()
 
-    def _run_to_end(self) -> None:
+    def _begin(self) -> None:
+        """On the thread or task of whoever starts it: a second start must not touch what the first one does."""
         if self._has_run:
             raise IllegalStateError("a processor runs once; make another one")
-        self._has_run = self._is_running = True
+        self._has_run = True
+
+    def _run_to_end(self) -> None:
         with (
             self._logged(),
             self._consumer._lent_to(self._has_news, self._end) as self._have_it_look,
         ):
+            self._is_running = True
             self._consumer.rebalance_listener = self._listener
             self._consumer._session.describes_loan = self.describe
             self._run()
@@ -235,8 +244,9 @@ class Processor(Generic[K, V]):
         busy. Callbacks of rebalances run in that thread.
 
         When the task is cancelled, what is in work ends and is committed, as with `stop(drain=False)`, before the
-        cancellation goes on.
+        cancellation goes on. A second cancellation, on asyncio, is `stop(drain=False, timeout=0)`.
         """
+        self._begin()
         async with hosting() as loop:
             if isinstance(self._workers, AsyncWorkers):
                 self._workers.use(loop)
@@ -255,8 +265,8 @@ class Processor(Generic[K, V]):
                 try:
                     yield Wait(seen, Deadline(NEVER_MS))
                 except BaseException as error:  # noqa: BLE001  raised below
+                    self.stop(drain=False, timeout=DRAIN_S if cancellation is None else 0.0)
                     cancellation = error
-                    self.stop(drain=False)
         if cancellation is not None:
             raise cancellation
 
@@ -332,6 +342,7 @@ class Processor(Generic[K, V]):
 
     def __enter__(self) -> Processor[K, V]:
         """Run in a thread of its own; the end of the `with` block drains and waits."""
+        self._begin()
         self._thread = current_host().start_thread(self._run_in_background, "kwire-processor")
         return self
 
@@ -476,8 +487,9 @@ class Processor(Generic[K, V]):
 
     def _watch(self, now_ms: float) -> None:
         quiet_ms = now_ms - self._progress_ms
-        if quiet_ms < self._options.watchdog * 1000.0:
+        if now_ms - max(self._progress_ms, self._warned_ms) < self._options.watchdog * 1000.0:
             return
+        self._warned_ms = now_ms
         oldest = self._dispatcher.oldest()
         where = "nothing" if oldest is None else f"{oldest.topic_partition} offset {oldest.offset}"
         log.warning(
@@ -488,7 +500,6 @@ class Processor(Generic[K, V]):
             self._dispatcher.retrying,
             self._dispatcher.waiting,
         )
-        self._progress_ms = now_ms
 
     # --- partitions come and go -----------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
+from copy import deepcopy
 from functools import partial
 from itertools import chain, repeat
 from typing import Generic, Protocol, TypeAlias, cast
@@ -325,7 +326,11 @@ class ExecutorWorkers(Generic[K, V]):
         try:
             check_readable(item)
             executor = self._working_executor()
-            future = executor.submit(run.handler, item)
+            future = (
+                executor.submit(call_in_process, run.handler, item)
+                if isinstance(executor, ProcessPoolExecutor)
+                else executor.submit(run.handler, item)
+            )
         except Exception as error:  # noqa: BLE001  the record cannot be read, or the executor takes no more
             is_unreadable = isinstance(error, RecordDeserializationError)
             run.error = error if is_unreadable else self._breakdown(error, self._executor)
@@ -363,6 +368,19 @@ class ExecutorWorkers(Generic[K, V]):
         self._dead_letter_workers.close()
         if self._executor is not self._users:
             self._executor.shutdown(wait=False, cancel_futures=True)
+
+
+def call_in_process(handler: Callable[[Item[K, V]], object], item: Item[K, V]) -> None:
+    """In a process of a pool. What the handler returns stays there, and so does what it raises, if that cannot be made
+    again from its arguments: it would break the pool when it arrives."""
+    try:
+        check_done(handler(item))
+    except Exception as error:
+        try:
+            deepcopy(error)
+        except Exception:  # noqa: BLE001  such as a TypeError of its class, which takes other arguments
+            raise RuntimeError(repr(error)) from error
+        raise
 
 
 def _error_of(future: Future[object]) -> BaseException | None:

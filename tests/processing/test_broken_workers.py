@@ -136,6 +136,42 @@ def test_a_record_that_kills_its_process_each_time_ends_the_processor_and_is_not
     assert (set(handled(tmp_path)), committed(cluster)) == (set(range(POISON)), POISON)
 
 
+class OtherArgumentsError(Exception):
+    """`Exception` keeps the message alone, and of that no such error can be made in another process."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+class OnlyHere:
+    """Cannot be pickled."""
+
+    def __reduce__(self) -> str:
+        raise TypeError("stays here")
+
+
+def fail_in_its_own_way(record: BytesRecord) -> object:
+    if record.offset == POISON:
+        raise OtherArgumentsError(503, "busy")
+    if record.offset == POISON + 1:
+        raise ValueError(OtherArgumentsError(503, "inside of another"))
+    return OnlyHere()
+
+
+def test_what_a_handler_raises_or_returns_in_a_process_does_not_break_the_pool(
+    cluster: Cluster, new_consumer: NewConsumer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ProcessPoolExecutor(2) as pool:
+        processor = Processor(new_consumer(), fail_in_its_own_way, executor=pool, on_failure="skip")
+        ends = threading.Thread(target=stop_when, args=(processor, lambda: processor.status().handled == RECORDS))
+        ends.start()
+        processor.run()
+        ends.join()
+    assert (processor.status().skipped, committed(cluster)) == (2, RECORDS)
+    assert f"offset {POISON}: given up: RuntimeError(\"OtherArgumentsError('busy')\")" in caplog.text
+
+
 def test_a_closed_executor_ends_the_processor_and_costs_no_record(cluster: Cluster, new_consumer: NewConsumer) -> None:
     pool = ThreadPoolExecutor(2)
     handler = Handler(Once(lambda: pool.shutdown(wait=False)))
@@ -235,6 +271,33 @@ def test_a_task_that_is_cancelled_from_outside_is_tried_again(cluster: Cluster, 
     handler.processor = Processor(new_consumer(), handle, on_failure="skip")
     handler.processor.run()
     assert (set(handler.done), committed(cluster)) == (set(range(RECORDS)), RECORDS)
+
+
+@pytest.mark.parametrize("policy", ["skip", "dead letters"])
+def test_a_handler_that_awaits_what_was_cancelled_has_failed(
+    cluster: Cluster, new_consumer: NewConsumer, policy: str
+) -> None:
+    """It counted as an event loop that breaks down, and one such record ended the processor."""
+
+    async def handle(record: BytesRecord) -> None:
+        if record.offset == POISON:
+            shared = asyncio.ensure_future(asyncio.sleep(60.0))
+            shared.cancel()
+            await shared
+        handler(record)
+
+    def bury(record: BytesRecord, error: Exception) -> None:
+        buried.append(record.offset)
+        handler.done[record.offset] += 1
+        assert "awaited what was cancelled" in str(error)
+
+    buried: list[int] = []
+    handler = Handler(lambda record: handler.done.update([POISON]) if policy == "skip" else None)
+    processor = Processor(new_consumer(), handle, on_failure="skip" if policy == "skip" else bury)
+    handler.processor = processor
+    processor.run()
+    assert (processor.status().skipped, len(buried)) == ((1, 0) if policy == "skip" else (0, 1))
+    assert committed(cluster) == RECORDS
 
 
 def test_a_record_is_tried_again_when_memory_was_short(cluster: Cluster, new_consumer: NewConsumer) -> None:

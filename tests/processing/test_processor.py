@@ -460,6 +460,19 @@ def test_it_says_when_nothing_gets_done(
     assert "no record was done for" in caplog.text
 
 
+def test_time_without_progress_goes_on_though_it_was_told(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each warning began it anew: it never came to an alert's five minutes."""
+    fill(cluster, 3)
+    seen = Seen()
+    seen.held = {1}
+    with caplog.at_level(logging.WARNING), Processor(new_consumer(), seen, watchdog=0.1) as processor:
+        wait_until(lambda: caplog.text.count("no record was done for") >= 4)
+        assert processor.status().seconds_since_progress > 0.3
+        seen.go.set()
+
+
 # --- executors --------------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,123 @@
+"""A processor that is used wrongly says so, and goes on with what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from kwire import AsyncConsumer, Consumer, Record, TopicPartition
+from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError
+from kwire.processing import Processor
+from kwire.testing import Cluster
+
+BytesRecord: TypeAlias = Record[bytes, bytes]
+NewConsumer: TypeAlias = Callable[..., Consumer[bytes, bytes]]
+WaitUntil: TypeAlias = Callable[[Callable[[], bool]], None]
+
+USES: dict[str, Callable[[Consumer[bytes, bytes]], object]] = {
+    "poll": lambda consumer: consumer.poll(0.0),
+    "loop": lambda consumer: next(iter(consumer)),
+    "commit": lambda consumer: consumer.commit_sync(),
+    "close": lambda consumer: consumer.close(),
+}
+
+
+@pytest.mark.parametrize("use", USES.values(), ids=USES)
+def test_who_uses_its_consumer_is_refused_and_it_goes_on(
+    cluster: Cluster,
+    new_consumer: NewConsumer,
+    orders: Callable[..., None],
+    wait_until: WaitUntil,
+    use: Callable[[Consumer[bytes, bytes]], object],
+) -> None:
+    """A poll that was refused took the consumer away: nothing was handled any more, and nobody was told."""
+    orders(1)
+    seen: list[int] = []
+    with new_consumer() as consumer, Processor(consumer, lambda record: seen.append(record.offset)) as processor:
+        wait_until(lambda: seen == [0])
+        with pytest.raises(ConcurrentModificationError, match=r"a Processor uses it: stop\(\) that"):
+            use(consumer)
+        cluster.produce("orders", b"one more")
+        wait_until(lambda: seen == [0, 1])
+        assert processor.status().is_running
+
+
+def test_who_uses_its_consumer_afterwards_is_told_what_is_always_so(
+    new_consumer: NewConsumer, orders: Callable[..., None]
+) -> None:
+    orders(1)
+    consumer = new_consumer()
+    with Processor(consumer, print):
+        pass
+    with consumer._guard:
+        errors: list[Exception] = []
+
+        def use() -> None:
+            try:
+                consumer.poll(0.0)
+            except ConcurrentModificationError as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=use)
+        thread.start()
+        thread.join()
+    assert "others may call wakeup()" in str(errors[0])
+
+
+@pytest.mark.threads(reason="about a second start of another kind")
+def test_a_second_start_leaves_the_first_alone(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Callable[..., None], wait_until: WaitUntil
+) -> None:
+    """It took the first one's thread and errors for its own: the consumer could not be closed."""
+    orders(1)
+    seen: list[int] = []
+    with new_consumer() as consumer, Processor(consumer, lambda record: seen.append(record.offset)) as processor:
+        for start in (processor.run, processor.__enter__, lambda: asyncio.run(processor.run_async())):
+            with pytest.raises(IllegalStateError, match="a processor runs once"):
+                start()
+        cluster.produce("orders", b"one more")
+        wait_until(lambda: seen == [0, 1])
+
+
+def test_another_kind_of_consumer_is_refused_at_once() -> None:
+    async def make() -> None:
+        consumer: Any = AsyncConsumer("orders", bootstrap_servers="b:1", group_id="g", enable_auto_commit=False)
+        try:
+            with pytest.raises(InvalidArgumentError, match=r"takes a Consumer, not AsyncConsumer; .*run_async\(\)"):
+                Processor(consumer, print)
+        finally:
+            await consumer.close(0.0)
+
+    asyncio.run(make())
+
+
+def test_a_second_cancellation_waits_for_nobody(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Callable[..., None]
+) -> None:
+    """As a second Ctrl-C. A handler that hangs kept each of them waiting for half a minute."""
+    orders(1)
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def hang(record: BytesRecord) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        running = asyncio.create_task(Processor(new_consumer(), hang).run_async())
+        await begun.wait()
+        running.cancel()
+        await asyncio.wait([running], timeout=0.2)
+        assert not running.done()
+        running.cancel()
+        done, _ = await asyncio.wait([running], timeout=10.0)
+        assert running in done
+        assert running.cancelled()
+
+    asyncio.run(main())
+    committed = cluster.committed("billing").get(TopicPartition("orders", 0))
+    assert committed is None or committed.offset == 0
