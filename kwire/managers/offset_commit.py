@@ -262,6 +262,7 @@ class OffsetCommitManager:
             )
         if (refusal := self._coordinator.refusal_since(commit.coordinator_asked)) is not None:
             return refusal
+        self._look_for_unknown(commit, now_ms)
         if (gone := self._is_gone(commit, now_ms)) is not None:
             return gone
         if now_ms >= commit.deadline_ms:
@@ -279,10 +280,29 @@ class OffsetCommitManager:
             for tp, of in commit.topic_ids.items()
             if tp in commit.offsets and ZERO_UUID not in (of, now := topic_id(tp.topic)) and of != now
         ]
+        if commit.is_last:  # nobody waits until metadata has decided
+            void += self._unknown_to_metadata(commit)
         if void:
             commit.offsets = {tp: at for tp, at in commit.offsets.items() if tp not in void}
             names = ", ".join(map(str, sorted(void)))
             commit.void = CommitFailedError(f"not committed: {names}; the topic has been deleted and made anew")
+
+    def _look_for_unknown(self, commit: PendingCommit, now_ms: float) -> None:
+        """A topic that metadata has just called unknown may have been made anew by now: a coordinator that is asked by
+        name would take the position for the new one."""
+        if commit.unknown is None and not commit.is_last and (unknown := self._unknown_to_metadata(commit)):
+            error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"committing {unknown[0]}")
+            commit.unknown = UnknownTopic(unknown[0], error, now_ms, self._metadata.refreshes)
+            self._metadata.request_update()
+
+    def _unknown_to_metadata(self, commit: PendingCommit) -> list[TopicPartition]:
+        """Positions in topics that were there, and that the newest metadata does not have."""
+        unknown = self._metadata.unknown  # nothing, as a rule
+        return (
+            [tp for tp in commit.offsets if tp.topic in unknown and commit.topic_ids[tp] != ZERO_UUID]
+            if unknown
+            else []
+        )
 
     def _on_unknown(self, commit: PendingCommit, tp: TopicPartition, error: KafkaError, now_ms: float) -> None:
         """Brokers hear of a new topic one after the other, so it may be there a moment later."""

@@ -300,6 +300,65 @@ def test_a_position_in_a_topic_is_not_committed_to_another_one_of_its_name(
     assert not scenario.pending(OffsetCommitRequest)
 
 
+@pytest.fixture
+def missing() -> Iterator[ConsumerScenario]:
+    """Metadata has just said that the topic is not there. Made anew, it is known to the coordinator before metadata is
+    asked for again."""
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make()
+        scenario.start_fetching(O0, O1, offset=10)
+        for tp in (O0, O1):
+            scenario.partition(tp).topic_id = topic_id("orders")  # a leader has served it
+        commit(scenario)
+        scenario.serve()
+        scenario.answer_commit()
+        leaders = scenario.topics.pop("orders")
+        scenario.managers.metadata.request_update()
+        scenario.advance(100)
+        scenario.serve()
+        assert "orders" in scenario.managers.metadata.unknown
+        scenario.topics["orders"] = leaders
+        yield scenario
+
+
+def test_a_position_waits_while_metadata_does_not_have_its_topic(missing: ConsumerScenario) -> None:
+    """It landed in the new topic, whose first records the group then passed over."""
+    reply = commit(missing)
+    assert not missing.pending(OffsetCommitRequest)
+    missing.incarnations["orders"] = 2
+    missing.advance(200)
+    missing.serve()
+    assert "deleted and made anew" in str(error_of(reply))
+    assert not missing.pending(OffsetCommitRequest)
+
+
+def test_a_position_is_committed_when_metadata_has_its_topic_again(missing: ConsumerScenario) -> None:
+    """A broker that had not heard of it had been asked."""
+    reply = commit(missing)
+    missing.advance(200)
+    missing.serve()
+    missing.advance(1)
+    missing.answer_commit()
+    assert reply.result() is None
+
+
+def test_a_position_whose_topic_stays_missing_is_not_committed(missing: ConsumerScenario) -> None:
+    del missing.topics["orders"]
+    reply = commit(missing)
+    until_known(missing)
+    assert isinstance(error_of(reply), UnknownTopicOrPartitionError)
+
+
+def test_a_last_commit_does_not_wait_for_a_topic_that_is_missing(missing: ConsumerScenario) -> None:
+    missing.topics["payments"] = (1,)
+    reply: Reply[None] = Reply()
+    offsets = {O0: OffsetAndMetadata(15), TopicPartition("payments", 0): OffsetAndMetadata(3)}
+    missing.post(Commit(offsets, reply, is_last=True))
+    assert committed(missing) == [{("payments", 0): 3}]
+    missing.answer_commit()
+    assert reply.result() is None
+
+
 def test_what_is_in_other_topics_is_committed_though_one_was_made_anew(
     refused: tuple[ConsumerScenario, Reply[None]],
 ) -> None:
