@@ -108,7 +108,7 @@ def _one_by_one(
     )
     for chunk in chunks:
         raw = replace(chunk, deserialized_keys=None, deserialized_values=None)
-        found, error = deserialize_chunk(cast("PartitionRecords[bytes, bytes]", raw), deserializers)
+        found, error = deserialize_chunk(cast("PartitionRecords[bytes, bytes]", raw), deserializers, is_returned=True)
         if error is not None:
             raise error
         yield from chain(found.keys() if field == "key" else found.values())

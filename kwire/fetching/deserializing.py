@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# A poll goes on behind what it has returned, so neither it nor a seek is advised then.
+_AGAIN = "a poll goes on behind these records: use the same Records again"
 IN_PROCESSOR = 'a Processor steps over such records with on_failure="skip" or a dead-letter function'
 
 
@@ -58,12 +60,17 @@ class _Failed(NamedTuple):
 
 
 def deserialize_chunk(
-    chunk: PartitionRecords[bytes, bytes], deserializers: Deserializers[K, V], *, keep_failures: bool = False
+    chunk: PartitionRecords[bytes, bytes],
+    deserializers: Deserializers[K, V],
+    *,
+    keep_failures: bool = False,
+    is_returned: bool = False,
 ) -> tuple[PartitionRecords[K, V], RecordDeserializationError | None]:
     """Deserialize keys and values.
 
     Args:
         keep_failures: Whether rows that fail are kept, see `PartitionRecords.failures`; there is no error then.
+        is_returned: Whether a poll has returned these records already, as bytes.
 
     Returns:
         The rows that worked, up to the first that did not, and the error of that one, or None. When there is an
@@ -99,17 +106,17 @@ def deserialize_chunk(
         deserialized_values=None if values is None else values[:row],
         failures=errors or None,
     )
-    return front, _error(chunk, row, failed[row])
+    return front, _error(chunk, row, failed[row], _to_use_again(failed[row].why) if is_returned else None)
 
 
 def outage(chunk: PartitionRecords[K, V], origin: Field, cause: Exception) -> SchemaRegistryUnavailableError | None:
-    """The error to raise for a whole column, if a schema registry that did not answer is to blame. It names the first
-    record."""
+    """The error to raise for a whole column of what a poll has returned, if a schema registry that did not answer is to
+    blame. It names the first record."""
     from kwire.deserializers.failures import failure_of  # loaded by who needs it
 
     why = failure_of(cause, chunk.topic_partition.topic)
     raw = cast("PartitionRecords[bytes, bytes]", replace(chunk, deserialized_keys=None, deserialized_values=None))
-    error = _error(raw, 0, _Failed(origin, cause, why)) if why.is_outage else None
+    error = _error(raw, 0, _Failed(origin, cause, why), _to_use_again(why)) if why.is_outage else None
     return error if isinstance(error, SchemaRegistryUnavailableError) else None
 
 
@@ -204,6 +211,14 @@ def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMe
     return OffsetAndMetadata(int(chunk.columns.offsets[row]), leader_epoch=epoch)
 
 
+def _to_use_again(why: Failure) -> str:
+    if why.is_outage:
+        return f"{_AGAIN} when it answers"
+    if why.advice is not None:
+        return f"{why.advice}; {_AGAIN}"
+    return f"{_AGAIN}, without this function to have the bytes, or with one that makes something of these as well"
+
+
 def _error(
     chunk: PartitionRecords[bytes, bytes], row: int, failed: _Failed, advice: str | None = None
 ) -> RecordDeserializationError:
@@ -220,7 +235,7 @@ def _error(
         headers=record.headers,
         timestamp=record.timestamp,
         reason=failed.why.reason,
-        advice=failed.why.advice or advice,
+        advice=advice or failed.why.advice,
     )
     error.__cause__ = failed.cause
     return error

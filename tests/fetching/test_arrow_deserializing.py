@@ -104,7 +104,9 @@ def test_a_class_of_deserializers_is_refused_and_no_record_is_blamed(given_class
 
 def test_the_first_that_fails_is_named_with_its_partition() -> None:
     records = Records([chunk(CLICKS, b"{}"), chunk(ORDERS, b"{}", b"{")])
-    with pytest.raises(RecordDeserializationError, match="value of orders-0 at offset 101") as caught:
+    # No seek: the poll has gone on behind all of these, and a seek would leave out those in front of this one.
+    advice = r"value of orders-0 at offset 101.*use the same Records again, without this function"
+    with pytest.raises(RecordDeserializationError, match=advice) as caught:
         records.to_arrow(value=JsonDeserializer())
     assert (caught.value.partition, caught.value.value_data) == (ORDERS, b"{")
     assert records.to_arrow().num_rows == 3  # nothing is lost
