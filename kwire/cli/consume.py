@@ -128,7 +128,8 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
     output = Output.standard()
     with contextlib.suppress(IllegalStateError):  # no such signal here: then it cannot be asked
         describe_on_signal()
-    with closing(open_consumer(settings)) as consumer:
+    # Signals ask for an end until the consumer is closed: it commits then, and leaves its group.
+    with contextlib.ExitStack() as stack, closing(open_consumer(settings)) as consumer:
         with said_when_slow(servers_of(settings)):
             partitions = plan.topics.find(consumer, plan.partitions)
         ends = Ends(consumer, plan.end, exit_at_end=plan.exit_at_end, partitions=partitions)
@@ -149,8 +150,8 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
             catching_up=catching_up,
             skips_losses=plan.skips_losses,
         )
-        with StopSignals() as signals:
-            _read(reader, signals, str(settings["group_id"]) if plan.in_group else None)
+        signals = stack.enter_context(StopSignals())
+        _read(reader, signals, str(settings["group_id"]) if plan.in_group else None)
         if plan.shows_metrics:
             typer.echo(format_metrics(consumer.metrics()), err=True)
     signals.exit_if_received()

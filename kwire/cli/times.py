@@ -9,6 +9,7 @@ from enum import Enum
 
 from kwire.clock import wall_clock_ms
 from kwire.config.parsers import MAX_LONG
+from kwire.consumer.arguments import milliseconds_of
 from kwire.errors import ConfigError
 from kwire.model import NO_TIMESTAMP
 
@@ -49,7 +50,7 @@ def _time_ms(option: str, text: str, help_text: str) -> int:
         moment = datetime.fromisoformat(word)
     except ValueError:
         raise ConfigError(f"{option} {text}: not understood. {help_text}") from None
-    timestamp_ms = round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+    timestamp_ms = milliseconds_of(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     if timestamp_ms < 0:
         raise ConfigError(f"{option} {text}: before 1970")
     return timestamp_ms

@@ -160,7 +160,7 @@ def checked_timestamps(timestamps_ms: Mapping[TopicPartition, int | datetime]) -
 
 def _checked_timestamp(tp: TopicPartition, moment: object) -> int:
     if isinstance(moment, datetime):
-        moment = (_with_zone(f"the time for {tp}", moment) - EPOCH) // timedelta(milliseconds=1)
+        moment = milliseconds_of(_with_zone(f"the time for {tp}", moment))
     elif isinstance(moment, float):
         raise InvalidArgumentError(
             f"the timestamp for {tp} is whole milliseconds since 1970, or a datetime, not {moment}"
@@ -185,6 +185,11 @@ def checked_bound(what: str, bound: object) -> int | datetime | None:
             f"{what} is an offset, -N for the last N records of each partition, or a datetime, not {bound!r}"
         )
     return operator.index(bound)
+
+
+def milliseconds_of(moment: datetime) -> int:
+    """Since 1970, of a time with a zone. Rounded up: a record has whole ones, and none of the one begun is as late."""
+    return -((EPOCH - moment) // timedelta(milliseconds=1))
 
 
 def _with_zone(what: str, moment: datetime) -> datetime:

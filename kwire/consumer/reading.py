@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from datetime import datetime
-from typing import TypeAlias, Unpack, cast, overload
+from itertools import chain
+from typing import NoReturn, Self, TypeAlias, Unpack, cast, overload
 
 from kwire.clock import Deadline
-from kwire.config import Deserialize, Settings
+from kwire.config import Deserialize, ResetKind, Settings
 from kwire.consumer.arguments import checked_bound, checked_topic, topics_and_config
 from kwire.consumer.sync import Consumer
 from kwire.errors import InvalidArgumentError, KafkaTimeoutError
 from kwire.model import K, Record, TopicPartition, V
 
 POLL_SECONDS = 1.0
+# What milliseconds since 1970 are from 2001 to 2286. No topic has so many records, as a rule.
+AS_MILLISECONDS = range(10**12, 10**13)
 Bound: TypeAlias = int | datetime
 """An offset, -N for N before the end of each partition, or a time."""
 
@@ -66,6 +69,8 @@ def read(
     Raises:
         InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
+        RecordDeserializationError: By the iterator, as all that a poll raises, and then each time: it does not go on
+            behind what has failed. A deserializer of yours may return something in place of a bad value.
     """
     names, config = topics_and_config(topics, None)
     begin_at, end_at = checked_bound("start", start), checked_bound("end", end)
@@ -85,7 +90,44 @@ def read(
         raise
     records = _records(consumer, starts, ends)
     next(records)
-    return records
+    return _Reading(records)
+
+
+class _Reading(chain[Record[K, V]]):
+    """Records, or the error that has ended them each time: a generator that has raised says that it is at its end."""
+
+    _records: Generator[Record[K, V]]
+
+    def __new__(cls, records: Generator[Record[K, V]]) -> Self:
+        errors: list[Exception] = []
+        made = super().__new__(cls, _noting(records, errors), _Raising(errors))
+        made._records = records
+        return made
+
+    def close(self) -> None:
+        """And its consumer."""
+        self._records.close()
+
+
+def _noting(records: Iterator[Record[K, V]], errors: list[Exception]) -> Iterator[Record[K, V]]:
+    try:
+        yield from records
+    except Exception as error:
+        errors.append(error)
+        raise
+
+
+class _Raising:
+    def __init__(self, errors: list[Exception]) -> None:
+        self._errors = errors
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> NoReturn:
+        if not self._errors:
+            raise StopIteration
+        raise self._errors[0].with_traceback(None)
 
 
 def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
@@ -100,18 +142,25 @@ def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, obj
 def _range(
     consumer: Consumer[K, V], topics: tuple[str, ...], start: Bound | None, end: Bound | None
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    """Where each partition is left that has something to read; and where it is begun, if `start` says so."""
+    """Where to seek to, unless `auto_offset_reset` does that; and the ends of the partitions that have something."""
     found = _partitions(consumer, topics)
     begins, log_ends = consumer.beginning_offsets(found), consumer.end_offsets(found)
 
     def within_log(bound: Bound) -> dict[TopicPartition, int]:
+        if (
+            not isinstance(bound, datetime)
+            and bound in AS_MILLISECONDS
+            and all(bound > end for end in log_ends.values())
+        ):
+            raise InvalidArgumentError(f"{bound} is behind the end of the topic; if it is a time, give a datetime")
         at = _offsets(consumer, bound, log_ends)
         return {tp: min(max(offset, begins[tp]), log_ends[tp]) for tp, offset in at.items()}
 
     starts = begins if start is None else within_log(start)
     ends = log_ends if end is None else within_log(end)
     ends = {tp: offset for tp, offset in ends.items() if starts[tp] < offset}
-    return {} if start is None else {tp: starts[tp] for tp in ends}, ends
+    resets = start is None and consumer.config.auto_offset_reset.kind is not ResetKind.NONE
+    return {} if resets else {tp: starts[tp] for tp in ends}, ends
 
 
 def _partitions(consumer: Consumer[K, V], topics: tuple[str, ...]) -> list[TopicPartition]:
@@ -135,7 +184,7 @@ def _offsets(
 
 def _records(
     consumer: Consumer[K, V], starts: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
-) -> Iterator[Record[K, V]]:
+) -> Generator[Record[K, V]]:
     """Its first item is no record. `read` takes that one, so that the generator has begun: from then on closing or
     dropping it closes the consumer."""
     silent_ms = float(consumer.config.default_api_timeout_ms)

@@ -173,6 +173,23 @@ def test_a_signal_stops_after_the_batch_under_way(
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == handlers
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_just_before_the_end_leaves_time_to_close(
+    consume: CommandLine, kafka: FakeConsumer, monkeypatch: pytest.MonkeyPatch, number: signal.Signals, code: int
+) -> None:
+    """SIGTERM killed it there: nothing was committed, and the group had a dead member."""
+    close = kafka.close
+
+    def signalled() -> None:
+        signal.raise_signal(number)
+        close()
+
+    monkeypatch.setattr(kafka, "close", signalled)
+    outcome = consume("-e")
+    assert (outcome.code, outcome.err) == (code, "")
+    assert kafka.closed
+
+
 def test_a_second_signal_does_not_wait(consume: CommandLine, kafka: FakeConsumer) -> None:
     def twice() -> None:
         signal.raise_signal(signal.SIGINT)

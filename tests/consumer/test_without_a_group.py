@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 
 import kwire
 from kwire import Consumer, TopicPartition
-from kwire.errors import IllegalStateError, InvalidArgumentError
+from kwire.errors import IllegalStateError, InvalidArgumentError, RecordDeserializationError
 from kwire.testing import Cluster, NewRecord
 
 
@@ -146,6 +147,44 @@ def test_the_last_records_are_read_to_where_the_topic_ended(of_ten_minutes: Clus
     records = kwire.read("orders", start=-1, bootstrap_servers=of_ten_minutes.bootstrap_servers)
     of_ten_minutes.produce("orders", b"10", partition=0)
     assert sorted(record.offset for record in records) == [4, 4]
+
+
+def test_times_are_finer_than_those_of_records(of_ten_minutes: Cluster) -> None:
+    """A record of the millisecond that has begun is before such a time."""
+    just_after = minute(5) + timedelta(microseconds=1)
+    assert read_numbers(of_ten_minutes, start=just_after) == [6, 7, 8, 9]
+    assert read_numbers(of_ten_minutes, end=just_after) == [0, 1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("bound", ["start", "end"])
+def test_milliseconds_are_not_taken_for_an_offset(of_ten_minutes: Cluster, bound: str) -> None:
+    """Nothing was read, or all."""
+    with pytest.raises(InvalidArgumentError, match="if it is a time, give a datetime"):
+        read_numbers(of_ten_minutes, **{bound: 1_793_520_000_000})
+
+
+def test_without_a_policy_it_begins_at_the_beginning(of_ten_minutes: Cluster) -> None:
+    records = kwire.read("orders", bootstrap_servers=of_ten_minutes.bootstrap_servers, auto_offset_reset="none")
+    assert len(list(records)) == 10
+
+
+def test_an_error_does_not_look_like_the_end(of_ten_minutes: Cluster) -> None:
+    """A generator that has raised is over: who went on behind the error missed all that was left."""
+    of_ten_minutes.produce("orders", b"bad", b"10", partition=0)
+    servers = of_ten_minutes.bootstrap_servers
+    records = kwire.read("orders", start=5, bootstrap_servers=servers, value_deserializer=int)
+    for _ in range(3):
+        with pytest.raises(RecordDeserializationError, match="at offset 5"):
+            next(records)
+    assert next(kwire.read("orders", start=6, bootstrap_servers=servers, value_deserializer=int)).value == 10
+
+
+def test_reading_may_be_closed(cluster: Cluster) -> None:
+    cluster.produce("orders", b"0", b"1", partition=0)
+    with closing(kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers)) as records:  # type: ignore[type-var]
+        assert next(records).value == b"0"
+    assert list(records) == []
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
 
 
 def test_what_is_deleted_is_not_waited_for(of_ten_minutes: Cluster) -> None:
