@@ -32,7 +32,7 @@ from kwire.consumer.listener import Partitions, checked_listener, listener_of
 from kwire.consumer.polling import PORTION_MS
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import GIVE_WAY, Steps, Wait
-from kwire.errors import ConcurrentModificationError, IllegalStateError
+from kwire.errors import ConcurrentModificationError, ForkedConsumerError, IllegalStateError
 from kwire.events import ResetTo
 from kwire.fetching.columns import Records
 from kwire.mailbox import Mailbox
@@ -75,14 +75,15 @@ class _Turn:
     def take(self, longest_wait_ms: float | None = None, *, goes_first: bool = False) -> Steps[None]:
         """Raises ConcurrentModificationError if it is not to be had for long: the one who has it may be waiting for
         the caller."""
-        deadline = Deadline.after(self._longest_wait_ms if longest_wait_ms is None else longest_wait_ms)
+        wait_ms = self._longest_wait_ms if longest_wait_ms is None else longest_wait_ms
+        deadline = Deadline.after(wait_ms)
         self._waiting += 1
         self._going_first += goes_first
         try:
             while True:
                 seen = self._mailbox.signal()
                 if deadline.expired:
-                    self._guard.__enter__()
+                    self._enter(wait_ms)
                     return
                 if self.take_at_once(goes_first=goes_first):
                     return
@@ -102,6 +103,17 @@ class _Turn:
         except ConcurrentModificationError:
             return False
         return True
+
+    def _enter(self, waited_ms: float) -> None:
+        try:
+            self._guard.__enter__()
+        except ConcurrentModificationError:
+            if not self._guard.is_in_callback:
+                raise
+            raise ConcurrentModificationError(
+                f"another task is in a callback of this consumer, which has not ended in {waited_ms / 1000:.1f} s: "
+                "cancel that task, or give this call more time"
+            ) from None
 
     def leave(self) -> None:
         """Nothing happens if the caller does not have it."""
@@ -128,7 +140,10 @@ class _Tasks:
     Attributes:
         poller: The task that polls now.
         processor: The task that was returned records last.
+        mailbox: Of the consumer; it says when its process has been forked.
     """
+
+    mailbox: Mailbox
 
     def __init__(self) -> None:
         self._loop: EventLoop | None = None
@@ -150,10 +165,22 @@ class _Tasks:
     def check_here(self) -> None:
         """Nobody else than tasks of the loop, once there is one."""
         if self._loop is not None and not self._loop.is_current():
+            if isinstance(failure := self.mailbox.failure, ForkedConsumerError):
+                raise failure
+            if self._loop.is_over():
+                raise IllegalStateError(
+                    "this AsyncConsumer belongs to an event loop that has been closed: close() it, and make one here"
+                )
             raise IllegalStateError(
                 "this AsyncConsumer belongs to another event loop than the caller's: use it in tasks of that loop "
                 "(from a thread: asyncio.run_coroutine_threadsafe, or trio.from_thread.run)"
             )
+
+    def loop_to_close_on(self) -> EventLoop:
+        """The caller's, if the consumer's has been closed before: nobody else could close the consumer any more."""
+        if self._loop is not None and self._loop.is_over():
+            self._loop = running_loop()
+        return self.own_loop()
 
     def is_processed_elsewhere(self) -> bool:
         """Whether another task than the caller may still be at the records that it was returned."""
@@ -212,7 +239,7 @@ class AsyncConsumer(Facade[K, V]):
         self._session = ConsumerSession(config, me, self._guard, is_async=True)
         self._session.state.is_processing = self._tasks.is_processed_elsewhere
         self._session.link.leaves_wakeup = _while_there(self._tasks.is_processed_elsewhere)
-        self._mailbox = self._session.link.mailbox
+        self._mailbox = self._tasks.mailbox = self._session.link.mailbox
         self._turn = _Turn(self._guard, self._mailbox, config.default_api_timeout_ms)
         self._topics: tuple[str, ...] = ()
         """To subscribe to, which has to be awaited."""
@@ -479,11 +506,11 @@ class AsyncConsumer(Facade[K, V]):
         What the last poll returned to a task that is still at work, or has failed over it, is not committed, unless
         that was done before. Trio does not say how a task has ended, so there that holds for each other task. A close
         that is cancelled still leaves the group; one that waits for a callback of another task to end has done nothing
-        yet.
+        yet. What a listener awaits is waited for to its end, past the `timeout`.
         """
         if self._is_of_another_process() or self._is_closed():
             return
-        session, state, loop = self._session, self._session.state, self._tasks.own_loop()
+        session, state, loop = self._session, self._session.state, self._tasks.loop_to_close_on()
         total_ms = self._close_ms(timeout)
         deadline = Deadline.after(total_ms)
         await run_awaiting(self._mailbox, self._turn.take(total_ms, goes_first=True), loop)

@@ -50,6 +50,10 @@ class EventLoop(Protocol):
         """Whether the caller runs on it."""
         ...
 
+    def is_over(self) -> bool:
+        """Whether nothing can run on it any more, as far as it can be told."""
+        ...
+
     def current_task(self) -> object: ...
 
     def tasks(self) -> list[tuple[object, str]]:
@@ -160,6 +164,9 @@ class AsyncioLoop:
     def is_current(self) -> bool:
         return self._asyncio._get_running_loop() is self.loop
 
+    def is_over(self) -> bool:
+        return self.loop.is_closed()
+
     def current_task(self) -> object:
         return self._asyncio.current_task(self.loop)
 
@@ -213,6 +220,10 @@ class TrioLoop:
 
     def is_current(self) -> bool:
         return self._trio.lowlevel.in_trio_run() and self._trio.lowlevel.current_trio_token() is self._token
+
+    def is_over(self) -> bool:
+        """False: trio does not say so."""
+        return False
 
     def current_task(self) -> object:
         return self._trio.lowlevel.current_task()

@@ -517,7 +517,7 @@ def test_close_does_not_wait_for_ever_for_a_callback_that_waits_for_it(runtime: 
             await consumer.subscribe("one", on_assigned=close_elsewhere)
             assert len(await read(consumer, RECORDS)) == RECORDS
         assert len(refusals) == 1
-        assert "runs a callback in" in refusals[0]
+        assert "in a callback of this consumer" in refusals[0]
 
     runtime.run(main)
 
@@ -541,19 +541,64 @@ def test_another_event_loop_is_refused(cluster: Cluster) -> None:
     asyncio.run(read(consumer, RECORDS))
 
     async def elsewhere(consumer: BytesConsumer) -> None:
-        calls: list[Callable[[], Awaitable[object]]] = [lambda: consumer.poll(0), consumer.paused, consumer.close]
+        calls: list[Callable[[], Awaitable[object]]] = [lambda: consumer.poll(0), consumer.paused]
         for call in calls:
-            with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+            with pytest.raises(IllegalStateError, match="belongs to an event loop that has been closed"):
                 await call()
-        with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+        with pytest.raises(IllegalStateError, match="belongs to an event loop that has been closed"):
             consumer.assignment()
 
     asyncio.run(elsewhere(consumer))
-    with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+    with pytest.raises(IllegalStateError, match="belongs to an event loop that has been closed"):
         consumer.pause([])
     consumer.metrics()
     with pytest.warns(ResourceWarning, match="unclosed"):
         del consumer
+
+
+def test_who_waits_for_a_callback_in_vain_is_told_so(cluster: Cluster) -> None:
+    """It was told of access keys, which tasks do not need."""
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        async def hang(_consumer: object, _partitions: object) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        async with AsyncConsumer(**settings(cluster)) as consumer:
+            await consumer.subscribe(["one"], on_assigned=hang)
+            polling = asyncio.create_task(consumer.poll(LONG_S))
+            await begun.wait()
+            with pytest.raises(ConcurrentModificationError, match=r"has not ended in 0\.1 s: cancel that task"):
+                await consumer.close(0.1)
+            polling.cancel()
+            await asyncio.wait([polling])
+
+    asyncio.run(main())
+
+
+def test_who_comes_from_another_loop_is_refused_while_its_own_one_runs(cluster: Cluster) -> None:
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            await consumer.poll(0)
+            for call in (consumer.poll, consumer.close):
+                with pytest.raises(IllegalStateError, match="belongs to another event loop"):
+                    await asyncio.to_thread(asyncio.run, call())
+            await consumer.poll(0)
+
+    asyncio.run(main())
+
+
+def test_a_consumer_whose_loop_has_been_closed_can_be_closed_on_another_one(cluster: Cluster) -> None:
+    """Nobody could: its thread and its membership stayed until it was collected."""
+    given = settings(cluster)
+    consumer: BytesConsumer = AsyncConsumer("one", **given)
+    assert asyncio.run(read(consumer, RECORDS))
+    asyncio.run(consumer.close())
+    assert cluster.committed(str(given["group_id"]))
+    with pytest.raises(IllegalStateError, match="closed"):
+        asyncio.run(consumer.poll(0))
 
 
 def test_without_an_event_loop_it_says_what_it_needs(cluster: Cluster) -> None:

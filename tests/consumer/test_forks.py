@@ -308,6 +308,19 @@ def test_multiprocessing_that_does_not_fork_is_refused_a_consumer(
             pickle.dumps(consumer)
 
 
+@pytest.mark.parametrize("is_used", [False, True], ids=["unused", "used"])
+def test_a_copy_of_an_async_consumer_says_whose_it_is(kafka_cluster: Cluster, is_used: bool) -> None:
+    """One that was used spoke of another event loop: that of the parent."""
+    kafka_cluster.create_topic("orders", partitions=1)
+    consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer("orders", bootstrap_servers=kafka_cluster.bootstrap_servers)
+    if is_used:
+        asyncio.run(consumer.poll(0))
+    for call in (consumer.poll, consumer.list_topics):
+        assert in_child(lambda call=call: asyncio.run(call())).startswith("ForkedConsumerError")  # type: ignore[misc]
+    assert in_child(consumer.assignment).startswith("ForkedConsumerError")
+    asyncio.run(consumer.close())
+
+
 def test_an_async_consumer_cannot_be_pickled_either(kafka_cluster: Cluster) -> None:
     async def told() -> str:
         async with AsyncConsumer[bytes, bytes](bootstrap_servers=kafka_cluster.bootstrap_servers) as consumer:

@@ -211,7 +211,7 @@ class Cluster:
     async def _run(self, ports: list[socket.socket], ready: threading.Event) -> None:
         self._state.start_wall_clock(time.time() * 1000)
         for name, partitions in self._topics.items():
-            self._state.create_topic(name, partitions)
+            self._state.create_topic(name, partitions, self._usual_replicas)
         handlers()  # loads them now, not with the first request
         with self._scope:
             async with trio.open_nursery() as nursery:
@@ -391,8 +391,12 @@ class Cluster:
         Raises:
             InvalidArgumentError: It exists already, Kafka would not make it, or there are fewer brokers than replicas.
         """
-        replicas = min(3, len(self._state.brokers)) if replication is None else replication
+        replicas = self._usual_replicas if replication is None else replication
         self._do(lambda: self._state.create_topic(name, partitions, replicas, config))
+
+    @property
+    def _usual_replicas(self) -> int:
+        return min(3, len(self._state.brokers))
 
     def delete_topic(self, name: str) -> None:
         """Remove a topic, its records and its committed offsets."""
