@@ -67,7 +67,8 @@ def _is_at_end(description: ConsumerDescription) -> bool:
 
 
 def _broker_down() -> ConsumerDescription:
-    with Cluster(brokers=2, topics={"orders": 1}) as cluster, _open(cluster) as consumer:
+    with Cluster(brokers=2) as cluster, _open(cluster) as consumer:
+        cluster.create_topic("orders", replication=1)
         cluster.move_coordinator("billing", 0)
         cluster.move_leader("orders", 0, 1)
         consumer.subscribe(["orders"])

@@ -35,7 +35,9 @@ PROTOCOLS = ["classic", "consumer"]
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(2, topics={"orders": 3, "bills": 1}) as cluster:
+    with Cluster(2) as cluster:
+        cluster.create_topic("orders", partitions=3, replication=1)
+        cluster.create_topic("bills", replication=1)
         for number in range(10):
             cluster.produce("orders", b"%d" % number, partition=number % 3)
         yield cluster

@@ -37,7 +37,8 @@ PATIENCE_MS = 30_000.0
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=2, topics={"orders": 1}) as running:
+    with Cluster(brokers=2) as running:
+        running.create_topic("orders", replication=1)  # without its broker it has no leader
         yield running
 
 

@@ -30,7 +30,8 @@ def clusters() -> Iterator[Callable[..., Cluster]]:
     with ExitStack() as stack:
 
         def start(**settings: object) -> Cluster:
-            cluster = stack.enter_context(Cluster(2, topics={TP.topic: 1}, **settings))  # type: ignore[arg-type]
+            cluster = stack.enter_context(Cluster(2, **settings))  # type: ignore[arg-type]
+            cluster.create_topic(TP.topic, replication=1)  # the other broker would have the record as well
             cluster.produce(TP.topic, b"here")
             return cluster
 
