@@ -10,6 +10,8 @@ from typing import NamedTuple
 from kwire.deserializers.registry import FrameError
 
 _NOT_FOUND = 404
+# How a registry says that it has no such subject, version or schema. Another 404 is of something that is no registry.
+_NOT_REGISTERED = (40401, 40402, 40403)
 _REFUSALS = (401, 403)
 
 
@@ -50,6 +52,8 @@ def failure_of(error: Exception, topic: str) -> Failure:
 
 def _of_registry(error: Exception, topic: str) -> Failure:
     status = getattr(error, "http_status_code", 0)
+    if status == _NOT_FOUND and getattr(error, "error_code", 0) not in _NOT_REGISTERED:
+        return Failure(f"there is no schema registry at its address: {error}", "look at its URL, with the path")
     if status == _NOT_FOUND:
         return Failure(
             f"the schema registry does not know its schema: {error}; compare the registry's address with the one that "

@@ -112,6 +112,21 @@ def test_a_refusal_is_told_with_where_to_look(
     assert not caught.value.retriable
 
 
+@pytest.mark.parametrize("path", ["/elsewhere", "/elsewhere/"])
+def test_an_address_without_a_registry_is_no_fault_of_a_record(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster, path: str
+) -> None:
+    """All records were given up, and committed."""
+    write(client, cluster, 1)
+    given = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
+    deserialize = AvroDeserializer({"url": f"{registry.url}{path}", "max.retries": 0})
+    with Consumer({**given, "enable.auto.commit": False}, "orders", value_deserializer=deserialize) as consumer:
+        processor = Processor(consumer, print, on_failure="skip")
+        with pytest.raises(RecordDeserializationError, match=r"no schema registry at its address.*look at its URL"):
+            processor.run()
+        assert processor.status().skipped == 0
+
+
 def test_bytes_without_a_frame_are_not_blamed_on_a_registry_that_is_down(
     registry: SchemaRegistry, cluster: Cluster
 ) -> None:
