@@ -127,7 +127,7 @@ def running_loop() -> EventLoop:
     if trio is not None and trio.lowlevel.in_trio_run():
         return TrioLoop(trio.lowlevel.current_trio_token())
     raise IllegalStateError(
-        "there is no running event loop here: an AsyncConsumer, and run_async(), are for tasks of asyncio or trio"
+        "there is no running event loop here: an AsyncConsumer, or run_async(), wants a task of asyncio or trio"
     )
 
 
