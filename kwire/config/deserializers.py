@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from kwire.config.parsers import BadValueError, Parser
+from kwire.config.parsers import BadValueError, Parser, check_call
 from kwire.model import Header
 from kwire.serialization_context import SerializationContext, takes_context
 from kwire.unfinished import is_coroutine
@@ -67,22 +66,15 @@ def _read(value: object) -> AnyDeserializer | None:
     if is_coroutine(value):
         raise BadValueError("its answer has to be awaited, and a poll decodes at once; give one that answers")
     if isinstance(value, Deserializer):
-        _check_call(value.deserialize, "topic", "headers", "data")
+        check_call(value.deserialize, None, None, None, told="with (topic, headers, data)")
         return value
     if callable(value):
-        _check_call(value, "bytes", *(["ctx"] if takes_context(value) else []))
+        if takes_context(value):
+            check_call(value, None, None, told="with (bytes, ctx)")
+        else:
+            check_call(value, None, told="with (bytes)")
         return value
     raise BadValueError("cannot deserialize")
-
-
-def _check_call(function: Callable[..., object], *arguments: str) -> None:
-    """Otherwise it is found at the first record, which there is nothing wrong with."""
-    try:
-        inspect.signature(function).bind(*arguments)
-    except TypeError as error:
-        raise BadValueError(f"called with ({', '.join(arguments)}), and cannot be: {error}") from None
-    except ValueError:
-        pass  # written in C: there is nothing to look at
 
 
 def is_class_of_deserializers(value: object) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import TYPE_CHECKING
 
-from kwire.config.parsers import BadValueError, Parser
+from kwire.config.parsers import BadValueError, Parser, check_call
 from kwire.unfinished import is_coroutine
 
 if TYPE_CHECKING:
@@ -28,10 +27,5 @@ def _read(value: object) -> OnEvent | None:
             "a coroutine function, which nobody would await: it is called in a thread; have it call "
             "loop.call_soon_threadsafe, or trio.from_thread.run_sync"
         )
-    try:
-        inspect.signature(value).bind(None)
-    except TypeError as error:
-        raise BadValueError(f"called with one event, and cannot be: {error}") from None
-    except ValueError:
-        return value  # written in C: there is nothing to look at
+    check_call(value, None, told="with one event")
     return value

@@ -6,6 +6,7 @@ Contract: a parser takes the value itself or its spelling in a properties file, 
 
 from __future__ import annotations
 
+import inspect
 import operator
 import re
 from collections.abc import Callable, Iterable
@@ -35,6 +36,21 @@ class BadValueError(ValueError):
     def __init__(self, why: str, *, may_be_secret: bool = False) -> None:
         super().__init__(why)
         self.may_be_secret = may_be_secret
+
+
+def check_call(function: Callable[..., object], *arguments: object, told: str, may_be_secret: bool = False) -> None:
+    """Check that a function can be called with these arguments, which `told` names. One in C that does not tell its
+    signature is believed.
+
+    Raises:
+        BadValueError: It cannot.
+    """
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        raise BadValueError(f"called {told}, and cannot be: {error}", may_be_secret=may_be_secret) from None
+    except ValueError:
+        pass
 
 
 @dataclass(frozen=True, slots=True)

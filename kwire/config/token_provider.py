@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias, cast, runtime_checkable
 
-from kwire.config.parsers import BadValueError, Parser
+from kwire.config.parsers import BadValueError, Parser, check_call
 
 VALID = "a function or coroutine function that returns a token, an object with token(), or None"
 
@@ -67,12 +67,5 @@ def function_without_arguments(value: object, otherwise: str) -> Callable[[], ob
         raise BadValueError("a class; give an object of it")
     if not callable(value):
         raise BadValueError(otherwise, may_be_secret=True)
-    import inspect  # takes time to load, which others do without
-
-    try:
-        inspect.signature(value).bind()
-    except TypeError as error:
-        raise BadValueError(f"called without arguments, and cannot be: {error}", may_be_secret=True) from None
-    except ValueError:
-        pass  # written in C: there is nothing to look at
+    check_call(value, told="without arguments", may_be_secret=True)
     return value

@@ -147,11 +147,7 @@ def _range(
     begins, log_ends = consumer.beginning_offsets(found), consumer.end_offsets(found)
 
     def within_log(bound: Bound) -> dict[TopicPartition, int]:
-        if (
-            not isinstance(bound, datetime)
-            and bound in AS_MILLISECONDS
-            and all(bound > end for end in log_ends.values())
-        ):
+        if isinstance(bound, int) and bound in AS_MILLISECONDS and all(bound > end for end in log_ends.values()):
             raise InvalidArgumentError(f"{bound} is behind the end of the topic; if it is a time, give a datetime")
         at = _offsets(consumer, bound, log_ends)
         return {tp: min(max(offset, begins[tp]), log_ends[tp]) for tp, offset in at.items()}

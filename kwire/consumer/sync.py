@@ -494,10 +494,8 @@ class Consumer(Facade[K, V]):
         """See `ConsumerSession.lent_to`. Nobody but the calling thread may use this consumer meanwhile."""
         with self._guard:
             self._check_open()
-            usual, self._guard.advice = (
-                self._guard.advice,
-                "a Processor uses it: stop() that, and wait until it has ended",
-            )
+            usual = self._guard.advice
+            self._guard.advice = "a Processor uses it: stop() that, and wait until it has ended"
             try:
                 with self._session.lent_to(has_news, finish) as notify:
                     yield notify

@@ -288,8 +288,8 @@ class OffsetCommitManager:
             commit.void = CommitFailedError(f"not committed: {names}; the topic has been deleted and made anew")
 
     def _look_for_unknown(self, commit: PendingCommit, now_ms: float) -> None:
-        """A topic that metadata has just called unknown may have been made anew by now: a coordinator that is asked by
-        name would take the position for the new one."""
+        """Have a commit wait for the next metadata if the last one did not list its topic. The topic may have been
+        recreated since, and a coordinator that gets its name would commit the position to the new topic."""
         if commit.unknown is None and not commit.is_last and (unknown := self._unknown_to_metadata(commit)):
             error = error_for(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"committing {unknown[0]}")
             commit.unknown = UnknownTopic(unknown[0], error, now_ms, self._metadata.refreshes)
@@ -297,12 +297,8 @@ class OffsetCommitManager:
 
     def _unknown_to_metadata(self, commit: PendingCommit) -> list[TopicPartition]:
         """Positions in topics that were there, and that the newest metadata does not have."""
-        unknown = self._metadata.unknown  # nothing, as a rule
-        return (
-            [tp for tp in commit.offsets if tp.topic in unknown and commit.topic_ids[tp] != ZERO_UUID]
-            if unknown
-            else []
-        )
+        unknown = self._metadata.unknown
+        return [tp for tp in commit.offsets if tp.topic in unknown and commit.topic_ids[tp] != ZERO_UUID]
 
     def _on_unknown(self, commit: PendingCommit, tp: TopicPartition, error: KafkaError, now_ms: float) -> None:
         """Brokers hear of a new topic one after the other, so it may be there a moment later."""

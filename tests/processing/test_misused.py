@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 import pytest
@@ -53,19 +53,10 @@ def test_who_uses_its_consumer_afterwards_is_told_what_is_always_so(
     consumer = new_consumer()
     with Processor(consumer, print):
         pass
-    with consumer._guard:
-        errors: list[Exception] = []
-
-        def use() -> None:
-            try:
-                consumer.poll(0.0)
-            except ConcurrentModificationError as error:
-                errors.append(error)
-
-        thread = threading.Thread(target=use)
-        thread.start()
-        thread.join()
-    assert "others may call wakeup()" in str(errors[0])
+    with consumer._guard, ThreadPoolExecutor(1) as another:
+        error = another.submit(consumer.poll, 0.0).exception()
+    assert isinstance(error, ConcurrentModificationError)
+    assert "others may call wakeup()" in str(error)
 
 
 @pytest.mark.threads(reason="about a second start of another kind")

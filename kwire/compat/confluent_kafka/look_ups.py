@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kwire.compat.confluent_kafka.arguments import check_times, key_of, seconds
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
+from kwire.compat.confluent_kafka.metadata import no_topic
 from kwire.compat.confluent_kafka.values import OFFSET_END, TopicPartition
 from kwire.consumer.arguments import checked_topic
 from kwire.consumer.sync import Consumer
@@ -55,7 +56,7 @@ def _missing(wanted: Iterable[Partition], topics: Mapping[str, list[PartitionInf
     errors = {}
     for tp in wanted:
         if not (infos := topics.get(tp.topic)):
-            errors[tp] = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {tp.topic}")
+            errors[tp] = no_topic(tp.topic)
         elif all(info.partition != tp.partition for info in infos):
             errors[tp] = KafkaError(KafkaError._UNKNOWN_PARTITION, f"there is no partition {tp}")
     return errors

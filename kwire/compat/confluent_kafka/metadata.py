@@ -88,10 +88,13 @@ def cluster_metadata(found: FoundTopics, wanted: frozenset[str]) -> ClusterMetad
     )
 
 
+def no_topic(topic: str) -> KafkaError:
+    return KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
+
+
 def _topic(topic: str, infos: list[PartitionInfo]) -> TopicMetadata:
     if not infos:
-        error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
-        return TopicMetadata(topic, error=error)
+        return TopicMetadata(topic, error=no_topic(topic))
     return TopicMetadata(topic, {info.partition: _partition(info) for info in infos})
 
 
