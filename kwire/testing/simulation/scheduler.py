@@ -12,7 +12,8 @@ import gc
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, TypeVar
+from threading import get_ident
+from typing import Final, ParamSpec, TypeVar
 from uuid import UUID
 
 import trio
@@ -22,6 +23,7 @@ from kwire.testing.cluster.state import EPOCH_MS
 from kwire.testing.simulation.blocking import maybe_yield
 from kwire.testing.simulation.virtual_clock import VirtualClock
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 # A machine that has been up for a while: zero would hide what is wrong with zero.
@@ -84,18 +86,49 @@ def _others_are_ready() -> bool:
 
 
 def run_deterministically(seed: int, main: Callable[[VirtualTime], Awaitable[T]]) -> T:
-    """Run `main` in a world of its own; what it returns. Not reentrant, and all of kwire in the process is in it."""
+    """Run `main` in a world of its own; what it returns. Not reentrant; other threads keep the machine's time."""
     time = VirtualTime(random.Random(f"clock {seed}"))
 
     async def run() -> T:
         return await main(time)
 
     with _trio_in_the_order_of(seed), _without_garbage_collection():
-        before = clock.install(time.source())
+        before = clock.install(_for_this_thread(time.source()))
         try:
             return trio.run(run, clock=time.trio_clock)
         finally:
             clock.install(before)
+
+
+def _for_this_thread(world: clock.TimeSource) -> clock.TimeSource:
+    """Clusters and consumers of other threads would draw from its chance, and read its clock to a standstill."""
+    machine = clock.TimeSource()
+    return clock.TimeSource(
+        monotonic_seconds=_here_or_elsewhere(world.monotonic_seconds, machine.monotonic_seconds),
+        wall_clock_ns=_here_or_elsewhere(world.wall_clock_ns, machine.wall_clock_ns),
+        chance=_here_or_elsewhere(world.chance, machine.chance),
+        new_uuid=_here_or_elsewhere(world.new_uuid, machine.new_uuid),
+        unguessable=_here_or_elsewhere(world.unguessable, machine.unguessable),
+    )
+
+
+def _here_or_elsewhere(here: Callable[P, T], elsewhere: Callable[P, T]) -> Callable[P, T]:
+    """The first one in the thread that calls this, the second one in all others."""
+    thread = get_ident()
+
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return (here if get_ident() == thread else elsewhere)(*args, **kwargs)
+
+    return call
+
+
+class _Order(random.Random):
+    """What trio draws from: a seed's in the thread that makes it, in all others what they drew from before."""
+
+    def __init__(self, seed: int, elsewhere: random.Random) -> None:
+        super().__init__(f"order {seed}")
+        self.random = _here_or_elsewhere(super().random, elsewhere.random)  # type: ignore[method-assign]
+        self.getrandbits = _here_or_elsewhere(super().getrandbits, elsewhere.getrandbits)  # type: ignore[method-assign]
 
 
 @contextmanager
@@ -105,14 +138,13 @@ def _trio_in_the_order_of(seed: int) -> Iterator[None]:
     These two names are trio's own hook for libraries that test; hypothesis-trio uses the same.
     """
     run_module = trio._core._run
-    before, state = run_module._ALLOW_DETERMINISTIC_SCHEDULING, run_module._r.getstate()
+    before = run_module._ALLOW_DETERMINISTIC_SCHEDULING, run_module._r
     run_module._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]  # declared Final, for everybody else
-    run_module._r.seed(f"order {seed}")
+    run_module._r = _Order(seed, run_module._r)
     try:
         yield
     finally:
-        run_module._ALLOW_DETERMINISTIC_SCHEDULING = before  # type: ignore[misc]
-        run_module._r.setstate(state)
+        run_module._ALLOW_DETERMINISTIC_SCHEDULING, run_module._r = before  # type: ignore[misc]
 
 
 @contextmanager

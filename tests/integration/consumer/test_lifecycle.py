@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 import warnings
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -40,16 +41,14 @@ def open_sockets(kafka: SharedKafka) -> set[int]:
     ports = {int(address.rpartition(":")[2]) for address in kafka.bootstrap_servers.split(",")}
     found = set()
     for name in os.listdir("/proc/self/fd"):
-        try:
+        with suppress(OSError):  # no socket, or closed by now, like the directory that was listed
             opened = socket.socket(fileno=int(name))
-        except OSError:
-            continue  # no socket, or closed by now, like the directory that was listed
-        try:
-            address = opened.getsockname()
-            if not (isinstance(address, tuple) and address[1] in ports):
-                found.add(os.fstat(opened.fileno()).st_ino)
-        finally:
-            opened.detach()
+            try:
+                address = opened.getsockname()
+                if not (isinstance(address, tuple) and address[1] in ports):
+                    found.add(os.fstat(opened.fileno()).st_ino)
+            finally:
+                opened.detach()
     return found
 
 

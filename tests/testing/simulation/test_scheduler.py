@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 import time
 from uuid import UUID
 
@@ -52,6 +53,32 @@ def test_time_and_chance_are_the_worlds_inside_and_the_machines_outside() -> Non
     assert abs(monotonic_ms() - time.monotonic() * 1_000) < 1_000
     assert new_uuid() != new_uuid()
     assert unguessable(8) != unguessable(8)
+
+
+def test_threads_beside_a_world_keep_the_machines_time_and_change_nothing() -> None:
+    """Once, a cluster of another test's that did something meanwhile drew from the world's chance."""
+
+    async def main(_virtual: VirtualTime) -> list[object]:
+        drawn: list[object] = []
+        for _ in range(20):
+            thread = threading.Thread(target=live_beside)
+            thread.start()
+            thread.join()
+            drawn += [monotonic_ms(), chance(), new_uuid(), trio._core._run._r.random()]
+        return drawn
+
+    def live_beside() -> None:
+        for _ in range(1 if quietly else 7):
+            seen.append((monotonic_ms(), wall_clock_ms(), chance(), new_uuid()))
+            trio.run(trio.lowlevel.checkpoint)
+
+    seen: list[tuple[float, int, float, UUID]] = []
+    quietly = True
+    first = run_deterministically(5, main)
+    quietly = False
+    assert run_deterministically(5, main) == first
+    assert all(abs(at_ms - time.monotonic() * 1_000) < 60_000 for at_ms, *_ in seen)
+    assert len({number for _, _, number, _ in seen}) == len({uuid for *_, uuid in seen}) == len(seen)
 
 
 def test_the_wall_clock_may_step_and_deadlines_do_not_mind() -> None:
