@@ -504,9 +504,10 @@ class AsyncConsumer(Facade[K, V]):
         IllegalStateError, an `async for` without an error.
 
         What the last poll returned to a task that is still at work, or has failed over it, is not committed, unless
-        that was done before. Trio does not say how a task has ended, so there that holds for each other task. A close
-        that is cancelled still leaves the group; one that waits for a callback of another task to end has done nothing
-        yet. What a listener awaits is waited for to its end, past the `timeout`.
+        that was done before. A task that calls this in the `except` or the `finally` of a failure has failed. Trio does
+        not say how a task has ended, so there that holds for each other task. A close that is cancelled still leaves
+        the group; one that waits for a callback of another task to end has done nothing yet. What a listener awaits is
+        waited for to its end, past the `timeout`.
         """
         if self._is_of_another_process() or self._is_closed():
             return
@@ -518,7 +519,7 @@ class AsyncConsumer(Facade[K, V]):
             if self._is_closed():
                 return
             state.check_not_in_callback("close()")
-            if self._tasks.is_unfinished():
+            if self._tasks.is_unfinished() or state.delivery.is_failing():
                 state.delivery.abandon()
             # A task that has failed holds its frames, and they the consumer, and asyncio tells of its error afterwards.
             self._tasks.processor = None

@@ -12,6 +12,7 @@ puts back what it was about to return, and the next one hands it out first.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
@@ -138,6 +139,8 @@ class Delivery(Generic[K, V]):
         """What the last poll has handed out, once it has returned; nobody has what a poll that raised handed out."""
         self._passed: list[PartitionRecords[K, V]] = []
         """See `passed`."""
+        self._polled_amid: int = id(None)
+        """The exception that was being handled when the last poll began."""
 
     @property
     def pending(self) -> Pending[K, V]:
@@ -155,6 +158,7 @@ class Delivery(Generic[K, V]):
     def come_back(self) -> None:
         """A poll begins: the one before has returned, or has put back what it was about to return."""
         self._returned = self._now
+        self._polled_amid = id(sys.exception())  # not the exception, which holds its frames
         if self._passed:
             self._passed = []
 
@@ -307,6 +311,12 @@ class Delivery(Generic[K, V]):
         if self._now.loop is None:
             self._now = _HandedOut(self._now.pending)
             self._returned = self._now  # which holds no records that the application has let go of
+
+    def is_failing(self) -> bool:
+        """Whether the application is in an `except` or a `finally` over something that was raised since the last poll
+        began: over what that returned, as far as anybody can tell."""
+        error = sys.exception()
+        return error is not None and id(error) != self._polled_amid
 
     def abandon(self) -> None:
         """The application failed over what it was handed last: that must be handed out again.

@@ -515,7 +515,8 @@ class Consumer(Facade[K, V]):
 
         Another thread may close a consumer that is being used after it has called `wakeup()`: this waits until the call
         under way has ended. What the last poll returned is then not committed, unless that was done before: nobody
-        knows whether it was processed. In a child process that was forked this touches nothing of the parent's.
+        knows whether it was processed. Neither is what the program has failed over, if this is called in the `except`
+        or the `finally` of that failure. In a child process that was forked this touches nothing of the parent's.
         """
         if self._is_of_another_process():
             return
@@ -529,7 +530,8 @@ class Consumer(Facade[K, V]):
             if state.closed:
                 return
             state.check_not_in_callback("close()")
-            if self._has_failed or (self._polled_by not in (None, get_ident()) and mailbox.take_wakeup()):
+            is_left_in_work = self._polled_by not in (None, get_ident()) and mailbox.take_wakeup()
+            if is_left_in_work or self._has_failed or state.delivery.is_failing():
                 state.delivery.abandon()
             self._guard.is_closing = True
             self._run(session.close(total_ms, deadline, leave_group=leave_group))

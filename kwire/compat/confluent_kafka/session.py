@@ -115,6 +115,8 @@ class Session:
         self.commits.hurry()
         with self.turns, exceptions():
             try:
+                if self._delivery.is_failing():
+                    self._delivery.abandon()
                 self._note_returned()
                 if self.is_assigned_by_hand():  # else the listener does it, behind the program's callback
                     self.commits.last(self.consumer.assignment())

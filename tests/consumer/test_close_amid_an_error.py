@@ -1,0 +1,201 @@
+"""A consumer that is closed in the `except` or the `finally` of a failure commits as a `with` block that fails does.
+
+Once, it took a `close()` for the word that all was processed, and the group never read again what the program had
+failed over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+import trio
+
+from kwire import AsyncConsumer, Consumer, TopicPartition, WakeupError
+
+if TYPE_CHECKING:
+    from kwire import Record
+    from kwire.testing import Cluster
+
+ORDERS = TopicPartition("orders", 0)
+RECORDS = 20
+BAD = 4
+
+BytesConsumer: TypeAlias = Consumer[bytes, bytes]
+Handle: TypeAlias = Callable[["Record[bytes, bytes]"], None]
+
+
+class BillingError(Exception):
+    pass
+
+
+@pytest.fixture
+def cluster(kafka_cluster: Cluster) -> Cluster:
+    kafka_cluster.create_topic("orders")
+    kafka_cluster.produce("orders", *(b"%d" % number for number in range(RECORDS)))
+    return kafka_cluster
+
+
+def settings(cluster: Cluster) -> dict[str, object]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "billing",
+        "auto_offset_reset": "earliest",
+        "auto_commit_interval_ms": 60_000,
+    }
+
+
+def open_consumer(cluster: Cluster) -> BytesConsumer:
+    return Consumer("orders", config=settings(cluster))
+
+
+def committed(cluster: Cluster) -> int:
+    found = cluster.committed("billing").get(ORDERS)
+    return 0 if found is None else found.offset
+
+
+def bill(record: Record[bytes, bytes], error: type[BaseException] = BillingError) -> None:
+    if record.offset == BAD:
+        raise error
+
+
+def interrupt(record: Record[bytes, bytes]) -> None:
+    bill(record, KeyboardInterrupt)
+
+
+def loop(consumer: BytesConsumer, handle: Handle = bill) -> None:
+    for record in consumer:
+        handle(record)
+
+
+def poll(consumer: BytesConsumer, handle: Handle = bill) -> None:
+    for record in consumer.poll(10.0):
+        handle(record)
+
+
+def generate(consumer: BytesConsumer, handle: Handle = bill) -> None:
+    def generator() -> Iterator[Record[bytes, bytes]]:
+        try:
+            yield from consumer
+        finally:
+            consumer.close()
+
+    for record in generator():
+        handle(record)
+
+
+READS = {"loop": (loop, BAD), "poll": (poll, 0), "generator": (generate, BAD)}
+
+
+def close_in_finally(consumer: BytesConsumer, read: Callable[[], None]) -> None:
+    try:
+        read()
+    finally:
+        consumer.close()
+
+
+def close_in_except(consumer: BytesConsumer, read: Callable[[], None]) -> None:
+    try:
+        read()
+    except BaseException:
+        consumer.close()
+        raise
+
+
+def close_by_contextlib(consumer: BytesConsumer, read: Callable[[], None]) -> None:
+    with closing(consumer):
+        read()
+
+
+@pytest.mark.parametrize("end", [close_in_finally, close_in_except, close_by_contextlib])
+@pytest.mark.parametrize("name", READS)
+@pytest.mark.parametrize(("handle", "error"), [(bill, BillingError), (interrupt, KeyboardInterrupt)])
+def test_what_the_program_failed_over_is_not_committed(
+    cluster: Cluster,
+    end: Callable[[BytesConsumer, Callable[[], None]], None],
+    name: str,
+    handle: Handle,
+    error: type[BaseException],
+) -> None:
+    consumer = open_consumer(cluster)
+    read, processed = READS[name]
+    with pytest.raises(error):
+        end(consumer, lambda: read(consumer, handle))
+    assert committed(cluster) == processed
+
+
+def test_a_close_behind_the_except_commits_all_for_the_program_has_dealt_with_it(cluster: Cluster) -> None:
+    consumer = open_consumer(cluster)
+    try:
+        for record in consumer.poll(10.0):
+            with suppress(BillingError):
+                bill(record)
+    finally:
+        consumer.close()
+    assert committed(cluster) == RECORDS
+
+
+@pytest.mark.parametrize("read", [loop, poll])
+def test_an_error_that_was_there_before_the_poll_says_nothing_of_its_records(
+    cluster: Cluster, read: Callable[[BytesConsumer, Handle], None]
+) -> None:
+    def handle(record: Record[bytes, bytes]) -> None:
+        if record.offset == RECORDS - 1:
+            consumer.close()
+
+    consumer = open_consumer(cluster)
+    try:
+        raise BillingError
+    except BillingError:
+        read(consumer, handle)
+    assert committed(cluster) == RECORDS
+
+
+def test_what_a_poll_itself_raises_says_nothing_of_earlier_ones(cluster: Cluster) -> None:
+    consumer = open_consumer(cluster)
+    try:
+        while True:
+            poll(consumer, lambda _record: None)
+            consumer.wakeup()
+    except WakeupError:
+        consumer.close()
+    assert committed(cluster) == RECORDS
+
+
+@pytest.mark.parametrize("is_loop", [True, False], ids=["loop", "poll"])
+@pytest.mark.parametrize("fails", [True, False], ids=["fails", "deals with it"])
+@pytest.mark.parametrize("run", [lambda main: asyncio.run(main()), trio.run], ids=["asyncio", "trio"])
+def test_so_it_is_in_a_task(
+    cluster: Cluster, run: Callable[[Callable[[], Awaitable[None]]], None], is_loop: bool, fails: bool
+) -> None:
+    def handle(record: Record[bytes, bytes]) -> bool:
+        try:
+            bill(record)
+        except BillingError:
+            if fails:
+                raise
+        return record.offset == RECORDS - 1
+
+    async def main() -> None:
+        consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer("orders", config=settings(cluster))
+        try:
+            if is_loop:
+                async for record in consumer:
+                    if handle(record):
+                        break
+            else:
+                for record in await consumer.poll(10.0):
+                    handle(record)
+        finally:
+            await consumer.close()
+
+    if fails:
+        with pytest.raises(BillingError):
+            run(main)
+        assert committed(cluster) == (BAD if is_loop else 0)
+    else:
+        run(main)
+        assert committed(cluster) == RECORDS
