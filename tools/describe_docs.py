@@ -79,11 +79,7 @@ def _broker_down() -> ConsumerDescription:
             (partition,) = description.partitions
             kinds = [each.kind for each in (*description.causes, *partition.causes)]
             tries = [each.next_try_in_s is not None for each in (*description.causes, *partition.causes)]
-            return kinds == [CauseKind.BROKER_DOWN, CauseKind.NO_LEADER, CauseKind.AT_END] and tries == [
-                False,
-                True,
-                False,
-            ]
+            return kinds == [CauseKind.BROKER_DOWN, CauseKind.NO_LEADER] and tries == [False, True]
 
         return _polled_until(consumer, is_down)
 

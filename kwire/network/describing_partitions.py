@@ -101,9 +101,10 @@ class PartitionDescriber:
         for hold in Hold:
             if hold in partition.holds:
                 yield Cause(kind=CauseKind(hold.name.lower()), text=HOLD_FACTS[hold].reason)
+        failure = None if leader is None else self._failures.get((leader.host, leader.port))
         if leader is None:
             yield self._no_leader(partition.topic_partition)
-        elif (failure := self._failures.get((leader.host, leader.port))) is not None:
+        elif failure is not None:
             yield broker_cause(failure, self._now_ms)
         if not partition.has_valid_position:
             yield self._no_position(partition, cursor)
@@ -115,7 +116,8 @@ class PartitionDescriber:
                 next_try_in_s=wait_s(fetch.next_try_ms, self._now_ms),
             )
         if partition.has_position:
-            yield from self._at_position(partition)
+            is_answered = leader is not None and failure is None and fetch.error is None
+            yield from self._at_position(partition, is_answered=is_answered)
 
     def _no_leader(self, tp: TopicPartition) -> Cause:
         cluster = self._metadata.cluster
@@ -144,7 +146,7 @@ class PartitionDescriber:
         text = STATE_REASONS[partition.machine.state] + (f", which waits for {waits_for}" if waits_for else "")
         return Cause(kind=CauseKind.LOOKING_UP, text=text)
 
-    def _at_position(self, partition: AssignedPartition) -> Iterator[Cause]:
+    def _at_position(self, partition: AssignedPartition, *, is_answered: bool) -> Iterator[Cause]:
         if partition.is_ahead:
             text = f"all up to offset {partition.fetch_offset} is fetched, and the application has not come back for it"
             yield Cause(kind=CauseKind.NOT_TAKEN, text=text)
@@ -154,7 +156,7 @@ class PartitionDescriber:
             waiting = f"{partition.last_stable_offset} to {partition.high_watermark}"
             text = f"the records from offset {waiting} wait for a transaction to end"
             yield Cause(kind=CauseKind.OPEN_TRANSACTION, text=text)
-        elif self._lag(partition) == 0:
+        elif self._lag(partition) == 0 and is_answered:  # else nobody knows what is new
             yield Cause(kind=CauseKind.AT_END, text="there is nothing new in it")
 
 

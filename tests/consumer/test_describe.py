@@ -163,6 +163,7 @@ def test_no_leader(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes
     poll_until_cause(consumer, CauseKind.AT_END)
     cluster.kill_broker(cluster.leader("orders"))
     found, _ = poll_until_cause(consumer, CauseKind.NO_LEADER)
+    assert CauseKind.AT_END not in kinds(found), "nobody can tell whether there is anything new"
     assert found.partitions[0].leader is None
     assert not found.partitions[0].is_fetch_in_flight
 
