@@ -21,7 +21,7 @@ from weakref import WeakMethod
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
-from kwire.consumer.access import NOBODY, AccessGuard, Callers
+from kwire.consumer.access import CLOSED, NOBODY, AccessGuard, Callers
 from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
 from kwire.consumer.async_listener import AsyncOnPartitions, AsyncRebalanceListener
 from kwire.consumer.event_loops import EventLoop, run_awaiting, running_loop
@@ -530,6 +530,8 @@ class AsyncConsumer(Facade[K, V]):
             self._turn.leave()
 
     async def __aenter__(self) -> Self:
+        if self._is_closed():
+            raise IllegalStateError(CLOSED)
         self._tasks.own_loop()
         try:
             await self._subscribe_at_last()

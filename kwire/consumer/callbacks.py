@@ -262,7 +262,13 @@ class CallbackRunner(Generic[K, V]):
         if error is not None:
             raise error
 
-    def _tell(self, kind: CallbackKind, partitions: Partitions, now_ms: float) -> Steps[Exception | None]:
+    def _tell(
+        self,
+        kind: CallbackKind,
+        partitions: Partitions,
+        now_ms: float,
+        goes_on: str = "the rebalance goes on with the next poll",
+    ) -> Steps[Exception | None]:
         """Call the listener; what it failed with. Raises what struck from outside, a Ctrl-C for example: then nobody
         knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
@@ -275,9 +281,7 @@ class CallbackRunner(Generic[K, V]):
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
-            failed = RebalanceListenerError(
-                f"on_partitions_{kind.name.lower()} raised {error!r}; the rebalance goes on with the next poll"
-            )
+            failed = RebalanceListenerError(f"on_partitions_{kind.name.lower()} raised {error!r}; {goes_on}")
             failed.__cause__ = error
             return failed
         finally:
@@ -352,7 +356,7 @@ class CallbackRunner(Generic[K, V]):
         kind = CallbackKind.REVOKED if self._state.is_member else CallbackKind.LOST
         began_ms = monotonic_ms()
         try:
-            failed = yield from self._tell(kind, self._state.assignment, began_ms)
+            failed = yield from self._tell(kind, self._state.assignment, began_ms, "the group is left all the same")
             self._note_time(kind, began_ms)
             return failed
         except BaseException as error:  # noqa: BLE001  raised by the caller, once the leaving is done

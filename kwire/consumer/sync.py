@@ -15,7 +15,7 @@ from uuid import UUID
 
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig
-from kwire.consumer.access import AccessGuard
+from kwire.consumer.access import CLOSED, AccessGuard
 from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
 from kwire.consumer.facade import Facade, admitted
 from kwire.consumer.foreign_calls import answers_foreign_calls
@@ -537,6 +537,8 @@ class Consumer(Facade[K, V]):
             self._run(session.close(total_ms, deadline, leave_group=leave_group))
 
     def __enter__(self) -> Self:
+        if self._is_closed():
+            raise IllegalStateError(CLOSED)
         return self
 
     def __exit__(
