@@ -274,6 +274,14 @@ def test_a_reset_is_shown_and_not_carried_out(command: Command, cluster: Cluster
     assert commits(cluster) == [2, 2, 2]
 
 
+def test_before_a_reset_of_a_group_without_commits_its_name_may_be_compared(command: Command, cluster: Cluster) -> None:
+    """A misspelt name made a group of its own, and the other one stayed where it was."""
+    options = ["--topic", "orders", "--to", "earliest", "-b", cluster.bootstrap_servers]
+    outcome = command("groups", "reset", "biling", *options)
+    assert outcome.code == 0
+    assert "this group has committed none of these before: if it is no new one, see `kwire groups list`" in outcome.out
+
+
 @pytest.mark.parametrize(
     ("arguments", "after"),
     [

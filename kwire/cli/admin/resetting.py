@@ -38,6 +38,8 @@ class ResetOutcome:
         yield from table(("topic", "partition", "before", "after", ""), rows)
         if not self.is_done:
             yield f"nothing is committed yet: add --execute to commit this for group {self.group}"
+            if all(each.before is None for each in self.resets):
+                yield "this group has committed none of these before: if it is no new one, see `kwire groups list`"
 
     def _word(self, reset: Reset) -> str:
         code = self.codes.get(reset.partition, ErrorCode.NONE)
