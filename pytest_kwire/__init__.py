@@ -7,8 +7,9 @@
     @pytest.mark.kafka_cluster(brokers=3, settings={"auto.create.topics.enable": False})
     def test_failover(kafka_cluster): ...
 
-The mark takes the arguments of `kwire.testing.Cluster`. pytest loads this package into every run of an environment that
-has kwire, so it stands outside `kwire`: nothing of that is loaded until a test asks for the fixture.
+The mark takes the arguments of `kwire.testing.Cluster`; a test's own takes the place of its class's. pytest loads this
+package into every run of an environment that has kwire, so it stands outside `kwire`: nothing of that is loaded until a
+test asks for the fixture.
 """
 
 from __future__ import annotations
@@ -35,6 +36,6 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """A running Kafka cluster in this process; `bootstrap_servers` says where."""
     from kwire.testing import Cluster
 
-    mark = request.node.get_closest_marker(MARK)
+    mark = request.node.get_closest_marker(MARK)  # of the marks of a test, its class and its module
     with Cluster(*mark.args, **mark.kwargs) if mark is not None else Cluster() as cluster:
         yield cluster

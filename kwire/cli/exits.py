@@ -65,6 +65,16 @@ def _complain(error: Exception, code: int) -> int:
     return code
 
 
+@contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """Within it SIGTERM ends the command as Ctrl-C does: what runs is taken down, and files are removed."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class StopSignals:
     """Within its `with`, the first SIGINT or SIGTERM asks to stop, so that a batch under way is finished.
 

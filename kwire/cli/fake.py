@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kwire.cli.exits import clean_exits
+from kwire.cli.exits import clean_exits, sigterm_interrupts
 from kwire.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def run_fake_cluster(
 ) -> None:
     """Run a fake Kafka cluster: in memory, gone when it ends.
 
-    Prints the bootstrap address, with TLS or SASL also what clients have to set, and serves until Ctrl-C. For tests;
-    nothing is kept.
+    Prints the bootstrap address, with TLS or SASL also what clients have to set, and serves until Ctrl-C or SIGTERM.
+    For tests; nothing is kept.
     """
-    with clean_exits():
+    with clean_exits(), sigterm_interrupts():
         from kwire.testing import Cluster
 
         if port + brokers - 1 > MAX_PORT:

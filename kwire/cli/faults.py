@@ -12,7 +12,6 @@ carried out here.
 from __future__ import annotations
 
 import json
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from kwire.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE
+from kwire.cli.exits import FAILED, INTERRUPTED, WRONG_USAGE, sigterm_interrupts
 from kwire.cli.faults_output import ProgressLine, tell
 from kwire.errors import ConfigError, InvalidArgumentError, KafkaError
 from kwire.testing.kafka.jars import ClusterError
@@ -232,12 +231,10 @@ def _secured(order: RunOrder, *, is_drawn: bool) -> RunOrder:
 
 
 def _run_each(orders: Sequence[RunOrder], failures: list[Exception]) -> Iterator[RunOutcome]:
-    """One after the other, each with a Kafka of its own; one that cannot be run keeps none of the others from it. A
-    signal to end takes down what is running."""
+    """One after the other, each with a Kafka of its own; one that cannot be run keeps none of the others from it."""
     from kwire.testing.faults import harness
 
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with sigterm_interrupts():
         for order in orders:
             with ProgressLine(order.name, end_ms=order.schedule.end_ms) as progress:
                 try:
@@ -246,8 +243,6 @@ def _run_each(orders: Sequence[RunOrder], failures: list[Exception]) -> Iterator
                     failures.append(error)
                     continue
             yield outcome
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _write(outcomes: Sequence[RunOutcome], page_file: Path | None, json_file: Path | None) -> None:

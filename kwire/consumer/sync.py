@@ -537,7 +537,7 @@ class Consumer(Facade[K, V]):
             self._run(session.close(total_ms, deadline, leave_group=leave_group))
 
     def __enter__(self) -> Self:
-        if self._is_closed():
+        if self._session.state.closed:
             raise IllegalStateError(CLOSED)
         return self
 

@@ -319,7 +319,7 @@ def test_a_partition_may_be_named_twice(command: Command, cluster: Cluster) -> N
     """Brokers refuse to be asked twice for one, so the command failed with INVALID_REQUEST."""
     options = ("--topic", "orders:1", "--topic", "orders", "--topic", "orders:1,2", "--to", "1")
     rows = words(command("groups", "reset", "anew", *options, "-b", cluster.bootstrap_servers))
-    assert rows[1:-1] == [["orders", number, "-", "1"] for number in "012"]
+    assert rows[1:4] == [["orders", number, "-", "1"] for number in "012"]
 
 
 def test_a_group_that_never_was_can_be_given_commits(command: Command, cluster: Cluster) -> None:

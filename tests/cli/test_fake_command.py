@@ -75,7 +75,9 @@ def test_a_port_that_is_taken_is_told_in_one_line(command: Command) -> None:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings(IGNORED)
-def test_with_tls_and_users_it_prints_what_clients_have_to_set() -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_with_tls_and_users_it_prints_what_clients_have_to_set(number: signal.Signals) -> None:
+    """SIGTERM, which tests in other languages send, left the keys behind."""
     command = [*COMMAND, "--topics", "orders", "--tls", "--user", "alice:secret"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -88,7 +90,7 @@ def test_with_tls_and_users_it_prints_what_clients_have_to_set() -> None:
             assert lines[-1] == f"# librdkafka: ssl.ca.location={config['ssl.truststore.location']}"
             del config["# librdkafka: ssl.ca.location"]
             assert read_with_confluent(config, "orders") == []
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             assert process.communicate(timeout=TIMEOUT_S) == ("", "")
             assert not Path(config["ssl.truststore.location"]).exists()
         finally:

@@ -107,12 +107,29 @@ def build_batch(
 def _row(record: object) -> NewRecord:
     """Raises: InvalidArgumentError; tests are not all typed."""
     if isinstance(record, NewRecord):
+        _check_fields(record)
         return record
     if isinstance(record, bytes):
         return NewRecord(record)
     raise InvalidArgumentError(
         f"a record is bytes (its value), or a NewRecord, with value=None for a deletion; not {type(record).__name__}"
     )
+
+
+def _check_fields(record: NewRecord) -> None:
+    for name, value in (("key", record.key), ("value", record.value)):
+        if not isinstance(value, bytes | None):
+            raise InvalidArgumentError(f"the {name} of a NewRecord is bytes or None, not {type(value).__name__}")
+    if not all(map(_is_header, record.headers)):
+        raise InvalidArgumentError(f'headers are pairs, (("name", b"value"),); not {record.headers!r}')
+
+
+def _is_header(header: object) -> bool:
+    match header:
+        case (str(), bytes() | None):
+            return True
+        case _:
+            return False
 
 
 def transaction_marker(

@@ -102,6 +102,7 @@ class Cluster:
         validate_token: Callable[[str], str] | None = None,
         scram_iterations: int = MIN_ITERATIONS,
     ) -> None:
+        _check(brokers, topics, port)
         if port + brokers - 1 > LAST_PORT:
             raise InvalidArgumentError(f"{brokers} brokers need ports up to {port + brokers - 1}, above {LAST_PORT}")
         if advertised and len(advertised) != brokers:
@@ -258,7 +259,13 @@ class Cluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, as "host:port,host:port": as clients are told of them."""
+        """The addresses of all brokers, as "host:port,host:port": as clients are told of them.
+
+        Raises:
+            IllegalStateError: The cluster has not been started, so that it has no ports yet.
+        """
+        if self._thread is None:
+            raise IllegalStateError("the cluster has no ports yet: use it in `with`, or call start()")
         return ",".join(str(Endpoint(broker.host, broker.port)) for broker in self._state.brokers.values())
 
     @property
@@ -420,7 +427,8 @@ class Cluster:
         self._do(lambda: self._state.delete_records(topic, partition, offset))
 
     def retain(self, topic: str, partition: int = 0) -> int:
-        """Drop what is too old or too much (retention.ms, retention.bytes), as Kafka does every now and then.
+        """Drop what is too old or too much (retention.ms, retention.bytes), as Kafka does every now and then; batches,
+        where Kafka drops segments.
 
         Returns:
             Where the log begins now. With cleanup.policy=compact nothing is dropped.
@@ -467,7 +475,12 @@ class Cluster:
         self._do(lambda: self._state.move_leader(topic, partition, broker))
 
     def elect_uncleanly(self, topic: str, partition: int, lose: int) -> None:
-        """A replica takes over that lacks the last `lose` records."""
+        """A replica takes over that lacks the last `lose` records: whole batches, so also what is in front of these in
+        the batch that they begin in. Each `produce` writes one batch.
+
+        Raises:
+            InvalidArgumentError: No replica runs, or `lose` is below 0.
+        """
         self._do(lambda: self._state.elect_uncleanly(topic, partition, lose))
 
     # --- clients' metrics (KIP-714) --------------------------------------------------------------------------
@@ -515,10 +528,23 @@ class Cluster:
     def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
         """Set what Kafka sets with `kafka-configs --group`, such as {"consumer.session.timeout.ms": "6000"}.
 
+        Shorter and longer times are taken than brokers allow by default (group.consumer.min.session.timeout.ms and its
+        like), so that tests need not wait.
+
         Raises:
-            InvalidArgumentError: Kafka would not take it.
+            InvalidArgumentError: There is no such setting, or it does not take that value.
         """
         self._do(lambda: self._state.configure_group(group_id, config))
+
+
+def _check(brokers: object, topics: object, port: object) -> None:
+    """Raises: InvalidArgumentError; tests are not all typed."""
+    if not isinstance(brokers, int) or brokers < 1:
+        raise InvalidArgumentError(f"brokers is how many, at least 1; not {brokers!r}")
+    if not isinstance(topics, Mapping | None):
+        raise InvalidArgumentError(f'topics are names and numbers of partitions, {{"orders": 3}}; not {topics!r}')
+    if not (isinstance(port, int) and 0 <= port <= LAST_PORT):
+        raise InvalidArgumentError(f"port is from 1 to {LAST_PORT}, or 0 for any that is free; not {port!r}")
 
 
 def _answer(function: Callable[[], T], answer: Future[T]) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from kwire.errors import InvalidArgumentError
 from kwire.protocol.schema import Message, Request
 
 if TYPE_CHECKING:
@@ -153,11 +154,19 @@ class RequestControl:
         times: int | None = None,
         where: Callable[[Q, RequestContext], bool] | None = None,
     ) -> Intent[Q]:
-        """Requests of that type: the next `times`, or all; only those `where` says yes to, if given."""
+        """Requests of that type: the next `times`, or all; only those `where` says yes to, if given.
+
+        Raises:
+            InvalidArgumentError: It is no type of requests, such as FetchRequest.
+        """
+        _check_type(request)
         return Intent(self.rules, request, times, where)
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
-        """Answer such requests with a throttle time; 0 for none."""
+        """Answer such requests with a throttle time; 0 for none. Raises: InvalidArgumentError."""
+        _check_type(request)
+        if throttle_ms < 0:
+            raise InvalidArgumentError(f"a throttle time is 0 ms or more, not {throttle_ms}")
         self.throttles_ms[request] = throttle_ms
 
     def clear(self) -> None:
@@ -180,3 +189,9 @@ class RequestControl:
 
     def _applies(self, rule: Rule, request: Request[Message], call: RequestContext) -> bool:
         return not rule.is_spent and type(request) is rule.request and rule.matches(request, call)
+
+
+def _check_type(request: object) -> None:
+    """Raises: InvalidArgumentError, of what no request is of: a test would pass without its fault."""
+    if not (isinstance(request, type) and issubclass(request, Request)):
+        raise InvalidArgumentError(f"name a type of requests, such as FetchRequest; not {request!r}")

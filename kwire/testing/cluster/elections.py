@@ -64,15 +64,23 @@ def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> N
     if node_id not in brokers or not brokers[node_id].is_active:
         raise InvalidArgumentError(f"broker {node_id} does not run and cannot lead {partition.topic}-{partition.index}")
     if node_id not in partition.replicas:
-        partition.replicas = [node_id if replica == partition.leader else replica for replica in partition.replicas]
-        partition.isr = [node_id if replica == partition.leader else replica for replica in partition.isr]
+        replaced = partition.isr[0] if partition.leader == NO_LEADER else partition.leader
+        partition.replicas = [node_id if replica == replaced else replica for replica in partition.replicas]
+        partition.isr = [node_id if replica == replaced else replica for replica in partition.isr]
     if node_id not in partition.isr:
         partition.isr.append(node_id)
     lead(partition, node_id)
 
 
 def elect_uncleanly(partition: Partition, brokers: Mapping[int, Broker], lose: int) -> None:
-    """A replica that lacks the last `lose` records takes over; the same broker if there is no other (a lost disk)."""
+    """A replica that lacks the last `lose` records, and the whole batch that these begin in, takes over; the same
+    broker if there is no other (a lost disk).
+
+    Raises:
+        InvalidArgumentError: No replica runs, or `lose` is below 0.
+    """
+    if lose < 0:
+        raise InvalidArgumentError(f"lose is how many records are lost, not {lose}")
     running = [node for node in partition.replicas if brokers[node].is_active]
     if not running:
         raise InvalidArgumentError(f"no replica of {partition.topic}-{partition.index} runs")

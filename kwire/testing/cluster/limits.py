@@ -27,6 +27,12 @@ LIMITS: tuple[Limit, ...] = (
     Limit("Produce", "v0 to v2 are refused", "so does Kafka 4; v0 is only listed, for librdkafka (KAFKA-18659)"),
     # --- the cluster ---
     Limit("replication", "followers have each record at once; the high watermark is the end of the log", "simplicity"),
+    Limit(
+        "replication", "so records written with acks=1 are read while less than min.insync.replicas are in sync", "that"
+    ),
+    Limit(
+        "replication", "no eligible leader replicas (KIP-966): the last replica in sync stays so when it dies", "scope"
+    ),
     Limit("replication", "a broker that returns is in sync at once", "what it missed is in the shared log"),
     Limit("metadata", "all brokers know changes at once, topics have leaders at once", "tests need not wait"),
     Limit("auto-creation", "CreateTopics and Metadata create at once, not a moment later", "tests need not wait"),
@@ -69,8 +75,13 @@ LIMITS: tuple[Limit, ...] = (
     Limit("connections", "none is closed for being idle (connections.max.idle.ms)", "tests are short"),
     # --- settings ---
     Limit("DescribeConfigs", "of a broker only what changes something here; no documentation texts", "size"),
+    Limit(
+        "settings of groups",
+        "times are not held against group.consumer.min.session.timeout.ms and its like",
+        "tests need not wait",
+    ),
     Limit("DescribeConfigs", "of a group only settings of the consumer protocol", "no share or streams groups"),
-    Limit("topic settings", "retention happens when a test says so, segments do not exist", "determinism"),
+    Limit("topic settings", "retention happens when a test says so, by batches: there are no segments", "determinism"),
     # --- logs and transactions ---
     Limit(
         "segments",

@@ -297,10 +297,10 @@ class PartitionLog:
 
     def retain(self, now_ms: int) -> int:
         """Drop batches that are too old or too many (retention.ms, retention.bytes); where the log begins now."""
-        start, size_bytes = self._start, self.size_bytes
+        start, size_bytes, kept_bytes = self._start, self.size_bytes, self.settings.retention_bytes
         for batch in self._batches if self.settings.is_retained else ():
             aged = 0 <= self.settings.retention_ms < now_ms - batch.max_timestamp
-            over = self.settings.retention_bytes != UNLIMITED and size_bytes > self.settings.retention_bytes
+            over = 0 <= kept_bytes <= size_bytes - len(batch.data)  # at least that much stays
             if not aged and not over:
                 break
             start, size_bytes = batch.next_offset, size_bytes - len(batch.data)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 MAX_NAME_LENGTH = 249
+METADATA_TOPIC = "__cluster_metadata"
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
@@ -42,6 +43,9 @@ def name_problem(name: str) -> str | None:
 def topic_problem(there: Collection[str], name: str) -> TopicRefusedError | None:
     """Why no topic of that name can be made beside those that are there; None if one can."""
     problem = name_problem(name)
+    if name == METADATA_TOPIC:
+        message = f"Creation of internal topic {name} is prohibited."
+        return TopicRefusedError(ErrorCode.INVALID_REQUEST, message)
     if problem is None and name in there:
         return TopicRefusedError(ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     problem = problem or _collision(there, name)

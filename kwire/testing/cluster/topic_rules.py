@@ -89,7 +89,7 @@ def _manual(cluster: ClusterState, wanted: CreatableTopic) -> list[list[int]]:
         if index in chosen:
             message = f"Found multiple manual partition assignments for partition {index}"
             raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-        check_replicas(cluster, assignment.broker_ids)
+        check_replicas(cluster, index, assignment.broker_ids)
         chosen[index] = assignment.broker_ids
     if sorted(chosen) != list(range(len(chosen))):
         message = "partitions should be a consecutive 0-based integer sequence"
@@ -97,7 +97,7 @@ def _manual(cluster: ClusterState, wanted: CreatableTopic) -> list[list[int]]:
     return [chosen[index] for index in range(len(chosen))]
 
 
-def check_replicas(cluster: ClusterState, broker_ids: Sequence[int]) -> None:
+def check_replicas(cluster: ClusterState, index: int, broker_ids: Sequence[int]) -> None:
     """Raises: TopicRefusedError, if these brokers cannot be the replicas of a partition."""
     prefix = "The manual partition assignment includes"
     if not broker_ids:
@@ -109,3 +109,9 @@ def check_replicas(cluster: ClusterState, broker_ids: Sequence[int]) -> None:
         if node_id in broker_ids[:position]:
             message = f"{prefix} the broker {node_id} more than once."
             raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
+    if not any(cluster.brokers[node_id].is_active for node_id in broker_ids):
+        message = (
+            f"All brokers specified in the manual partition assignment for partition {index} are fenced or in "
+            "controlled shutdown."
+        )
+        raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)

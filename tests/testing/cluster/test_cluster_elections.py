@@ -80,6 +80,24 @@ def test_an_unclean_election_loses_the_last_records(replication: int, leader: in
     assert cluster.end_offset("orders", 0) == 3
 
 
+def test_a_leader_can_be_moved_away_from_a_broker_that_is_down() -> None:
+    """The partition had in-sync replicas that were none."""
+    cluster = ClusterState(3, now_s=lambda: 0.0)
+    partition = cluster.create_topic("orders", 1, 1).partitions[0]
+    cluster.kill_broker(0)
+    cluster.move_leader("orders", 0, 1)
+    assert (partition.leader, partition.replicas, partition.isr) == (1, [1], [1])
+    cluster.start_broker(0)
+    assert (partition.leader, partition.replicas, partition.isr) == (1, [1], [1])
+
+
+def test_what_is_lost_is_not_below_0() -> None:
+    cluster = ClusterState(now_s=lambda: 0.0)
+    cluster.create_topic("orders")
+    with pytest.raises(InvalidArgumentError, match="lose is how many records are lost, not -3"):
+        cluster.elect_uncleanly("orders", 0, lose=-3)
+
+
 def test_new_topics_avoid_brokers_that_are_down_where_they_can() -> None:
     cluster = ClusterState(2, now_s=lambda: 0.0)
     cluster.kill_broker(0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -112,6 +113,50 @@ def test_topics_that_cannot_be_made_are_an_error_of_start_and_no_port_is_left() 
 def test_ports_that_there_are_not_are_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="2 brokers need ports up to 65536"):
         Cluster(2, port=65_535)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"brokers": "3"}, "brokers is how many, at least 1; not '3'"),
+        ({"brokers": 1.5}, "brokers is how many, at least 1; not 1.5"),
+        ({"brokers": 0}, "brokers is how many, at least 1; not 0"),
+        ({"topics": ["orders"]}, r"topics are names and numbers of partitions, .*; not \['orders'\]"),
+        ({"port": -5}, "port is from 1 to 65535, or 0 for any that is free; not -5"),
+    ],
+)
+def test_what_makes_no_cluster_is_refused(arguments: dict[str, object], why: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=why):
+        Cluster(**arguments)  # type: ignore[arg-type]  # that is the point
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (NewRecord("value"), "the value of a NewRecord is bytes or None, not str"),  # type: ignore[arg-type]
+        (NewRecord(b"value", "key"), "the key of a NewRecord is bytes or None, not str"),  # type: ignore[arg-type]
+        (NewRecord(b"value", headers={"a": b"x"}), r"headers are pairs, \(\(.*; not {'a'"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_is_no_record_is_refused(record: NewRecord, why: str) -> None:
+    with Cluster(topics={"orders": 1}) as cluster, pytest.raises(InvalidArgumentError, match=why):
+        cluster.produce("orders", record)
+
+
+@pytest.mark.parametrize("request_type", ["Fetch", str, MetadataRequest(topics=[])], ids=["name", "type", "request"])
+def test_a_rule_about_no_type_of_requests_is_refused(request_type: object) -> None:
+    """It matched none, and a test passed without its fault."""
+    with Cluster() as cluster:
+        for rule in (cluster.control.on, partial(cluster.throttle, throttle_ms=1)):
+            with pytest.raises(InvalidArgumentError, match="name a type of requests, such as FetchRequest; not"):
+                rule(request_type)  # type: ignore[operator]  # that is the point
+        with pytest.raises(InvalidArgumentError, match="a throttle time is 0 ms or more, not -5"):
+            cluster.throttle(MetadataRequest, -5)
+
+
+def test_a_cluster_that_is_not_started_has_no_address() -> None:
+    with pytest.raises(IllegalStateError, match="no ports yet"):
+        _ = Cluster().bootstrap_servers
 
 
 @pytest.mark.parametrize(("policy", "start"), [("delete", 1), ("compact,delete", 1), ("compact", 0)])

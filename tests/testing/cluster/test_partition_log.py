@@ -187,6 +187,16 @@ def test_old_batches_go_when_there_are_too_many() -> None:
     assert log.size_bytes == 2 * size_bytes
 
 
+@pytest.mark.parametrize(("kept", "start"), [(0.5, 4), (1.0, 4), (1.5, 3), (5.0, 0), (0.0, 5), (-5.0, 0)])
+def test_at_least_so_many_bytes_stay_and_any_number_below_0_is_no_bound(kept: float, start: int) -> None:
+    """As in Kafka: it deletes what is over, and never goes below."""
+    size_bytes = len(batch(1))
+    log = PartitionLog(replace(TopicSettings(), retention_bytes=int(kept * size_bytes), retention_ms=-1))
+    for _ in range(5):
+        log.append(batch(1), 0, NOW_MS)
+    assert log.retain(NOW_MS) == start
+
+
 def test_a_gap_has_no_records_and_reading_goes_on_behind_it(log: PartitionLog) -> None:
     log.leave_gap(1_000)
     log.append(batch(2), 1, NOW_MS)

@@ -105,6 +105,15 @@ async def test_too_few_replicas_in_sync_refuse_what_all_have_to_have(nursery: tr
 
 
 @in_trio
+async def test_more_replicas_than_there_are_need_not_be_in_sync(nursery: trio.Nursery) -> None:
+    """Kafka counts no more than all of them. A topic made for production stood still in a cluster of one broker."""
+    cluster = ClusterState()
+    cluster.create_topic(NAME, config={"min.insync.replicas": "2"})
+    client = MemoryClient(cluster, nursery)
+    assert only(await client.ask(produce(cluster))).base_offset == 0
+
+
+@in_trio
 async def test_an_error_without_acks_ends_the_connection(nursery: trio.Nursery) -> None:
     """There is no answer to put it in."""
     cluster = ClusterState()

@@ -56,8 +56,9 @@ MANUAL = "The manual partition assignment includes"
 BAD_NAME = (
     "Topic name is invalid: 'bad name' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
 )
+DEAD = "All brokers specified in the manual partition assignment for partition 0 are fenced or in controlled shutdown."
 TOO_FEW = (
-    "Unable to replicate the partition 2 time(s): The target replication factor of 2 cannot be reached because only 1 "
+    "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because only 2 "
     "broker(s) are registered or some brokers have all their log directories cordoned."
 )
 GIVEN = "A manual partition assignment was specified, but"
@@ -82,11 +83,7 @@ GIVEN = "A manual partition assignment was specified, but"
         (topic("is_here"), 17, "Topic 'is_here' collides with existing topic: is.here"),
         (topic("zero", 0), 37, PARTITIONS),
         (topic("minus", -2), 37, PARTITIONS),
-        (
-            topic("wide", 1, 2),
-            38,
-            TOO_FEW,
-        ),
+        (topic("wide", 1, 3), 38, TOO_FEW),
         (topic("none", 1, 0), 38, "Replication factor must be larger than 0, or -1 to use the default value."),
         (topic("set", config=("nope", "1")), 40, "Unknown topic config name: nope"),
         (
@@ -111,6 +108,8 @@ GIVEN = "A manual partition assignment was specified, but"
             39,
             "partitions should be a consecutive 0-based integer sequence",
         ),
+        (topic("put", -1, -1, assigned=((0, [1]),)), 39, DEAD),
+        (topic("__cluster_metadata"), 42, "Creation of internal topic __cluster_metadata is prohibited."),
         (topic("put", -1, -1, assigned=((0, []),)), 39, f"{MANUAL} an empty replica list."),
         (topic("put", -1, -1, assigned=((0, [0, 0]),)), 39, f"{MANUAL} the broker 0 more than once."),
         (topic("put", 3, -1, assigned=((0, [0]),)), 42, f"{GIVEN} numPartitions was not set to -1."),
@@ -125,7 +124,8 @@ GIVEN = "A manual partition assignment was specified, but"
 def test_a_topic_that_cannot_be_is_refused_in_kafka_s_words(wanted: CreatableTopic, code: int, message: str) -> None:
     @in_trio
     async def run(nursery: trio.Nursery) -> None:
-        cluster = ClusterState()
+        cluster = ClusterState(2)
+        cluster.kill_broker(1)
         cluster.create_topic("here")
         cluster.create_topic("is.here")
         client = MemoryClient(cluster, nursery)
@@ -176,6 +176,7 @@ async def test_a_topic_named_twice_is_not_made_at_all(nursery: trio.Nursery) -> 
             39,
             "Attempted to add 1 additional partition(s), but only 2 assignment(s) were specified.",
         ),
+        ("orders", 3, [[1]], 39, DEAD.replace("partition 0", "partition 2")),
         ("orders", 3, [[]], 39, f"{MANUAL} an empty replica list."),
         ("orders", 5, None, 0, None),
         ("orders", 3, [[0]], 0, None),
@@ -186,7 +187,8 @@ def test_a_topic_grows_or_kafka_says_why_not(
 ) -> None:
     @in_trio
     async def run(nursery: trio.Nursery) -> None:
-        cluster = ClusterState()
+        cluster = ClusterState(2)
+        cluster.kill_broker(1)
         cluster.create_topic("orders", 2)
         placed = None if assigned is None else [CreatePartitionsAssignment(broker_ids=ids) for ids in assigned]
         wanted = CreatePartitionsTopic(name=name, count=count, assignments=placed)

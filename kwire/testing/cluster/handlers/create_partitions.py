@@ -67,6 +67,6 @@ def _new_replicas(cluster: ClusterState, wanted: CreatePartitionsTopic) -> list[
             "specified."
         )
         raise TopicRefusedError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
-    for assignment in wanted.assignments:
-        check_replicas(cluster, assignment.broker_ids)
+    for index, assignment in enumerate(wanted.assignments, start=now):
+        check_replicas(cluster, index, assignment.broker_ids)
     return [list(assignment.broker_ids) for assignment in wanted.assignments]

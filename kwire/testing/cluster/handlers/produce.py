@@ -114,7 +114,7 @@ def _writable(request: ProduceRequest, topic: Topic, index: int, call: Call) -> 
     found = call.cluster.led_by(call.broker, topic.name, index)
     if isinstance(found, ErrorCode):
         raise RecordsRefusedError(found, found.meaning)
-    wanted = topic.settings.min_insync_replicas
+    wanted = min(topic.settings.min_insync_replicas, len(found.replicas))
     if request.acks == ALL_IN_SYNC and len(found.isr) < wanted:
         raise RecordsRefusedError(
             ErrorCode.NOT_ENOUGH_REPLICAS, f"{len(found.isr)} replicas are in sync, {wanted} have to be"
