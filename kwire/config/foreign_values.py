@@ -9,6 +9,7 @@ from pathlib import Path
 from kwire.config.foreign_names import spelled
 from kwire.config.parsers import MAX_LONG, BadValueError, boolean, integer
 from kwire.config.secret import Secret
+from kwire.config.tls_values import shown_path
 from kwire.errors import ConfigError
 
 _KIB = 1024
@@ -92,6 +93,6 @@ def _text_of(file: object) -> str:
     try:
         return Path(fspath(file)).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise BadValueError(f"cannot read {fspath(file)}: {error.strerror}") from None
+        raise BadValueError(f"cannot read {shown_path(fspath(file))}: {error.strerror}") from None
     except ValueError:
-        raise BadValueError(f"{fspath(file)} is no PEM file") from None
+        raise BadValueError(f"{shown_path(fspath(file))} is no PEM file") from None

@@ -10,6 +10,11 @@ from kwire.config.parsers import BadValueError, Parser, optional_text
 if TYPE_CHECKING:
     import ssl
 
+LONGEST_NAME = 1_000
+_BEGIN_LINE = re.compile(r"^-----BEGIN [A-Z0-9 ]+-----\s*$", re.MULTILINE)
+_BLOCK = re.compile(
+    r"(?:\s|\\[rn])*-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=label)-----(?:\s|\\[rn])*", re.DOTALL
+)
 _CONVERT_STORE = {
     "JKS": "keytool -importkeystore -srckeystore STORE.jks -destkeystore STORE.p12 -deststoretype PKCS12, and then "
     "openssl pkcs12 -in STORE.p12 -out STORE.pem",
@@ -39,6 +44,31 @@ def in_ascii(text: str) -> str:
     """PEM text for Python's ssl, which takes ASCII alone. `openssl pkcs12` writes names beside the blocks, where they
     mean nothing; OpenSSL itself reads over them."""
     return text.encode("ascii", "replace").decode("ascii")
+
+
+def is_content(path: object) -> bool:
+    """Whether what should be a path looks like a file's content: PEM text, or a token. No error may show that."""
+    text = str(path)
+    return "-----BEGIN" in text or "\n" in text or text.startswith("eyJ") or len(text) > LONGEST_NAME
+
+
+def shown_path(path: object) -> str:
+    """A path as errors name it."""
+    return "what is given, which looks like a file's content," if is_content(path) else repr(str(path))
+
+
+def tidy_pem(text: str) -> str:
+    """PEM text in lines, as OpenSSL wants it. What comes out of an environment variable or a properties file may be one
+    line, or have a backslash and an n in the place of ends of lines; Java takes the first (DefaultSslEngineFactory)."""
+    text = text.removeprefix("\ufeff")
+    return text if _BEGIN_LINE.search(text) else _BLOCK.sub(_in_lines, text)
+
+
+def _in_lines(block: re.Match[str]) -> str:
+    body = block["body"].replace("\\r", " ").replace("\\n", " ")
+    if ":" in body:  # headers of an old encrypted key, whose lines mean something
+        return f"\n{block.group().strip()}\n"
+    return "\n".join(("", f"-----BEGIN {block['label']}-----", *body.split(), f"-----END {block['label']}-----", ""))
 
 
 def pem_text(label: str) -> Parser[str | None]:

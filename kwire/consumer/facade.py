@@ -19,6 +19,7 @@ from kwire.consumer.foreign_calls import no_such_attribute
 from kwire.consumer.forks import look_for_fork, not_picklable
 from kwire.consumer.listener import Partitions
 from kwire.consumer.session import ConsumerSession
+from kwire.errors import ConfigError
 from kwire.events import CommitCallback
 from kwire.metrics import MetricName
 from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
@@ -94,8 +95,13 @@ class Facade(ABC, Generic[K, V]):
         config: Mapping[str, object] | None = None,
         **settings: object,
     ) -> None:
-        names, config = topics_and_config(topics, config)
-        self._begin(ConsumerConfig.of(config, **cast("AllSettings", settings)), names)
+        try:
+            names, config = topics_and_config(topics, config)
+            self._begin(ConsumerConfig.of(config, **cast("AllSettings", settings)), names)
+        except ConfigError as error:
+            # Tools that report errors send what frames hold, and these hold passwords as they were given.
+            topics, config, settings = (), None, {}
+            raise error.with_traceback(None) from error.__cause__
 
     @abstractmethod
     def _begin(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
@@ -349,6 +355,8 @@ class Facade(ABC, Generic[K, V]):
         raise TypeError(not_picklable(self))
 
     def __repr__(self) -> str:
+        if "_session" not in self.__dict__:
+            return f"<{type(self).__name__} that could not be made>"
         session, state = self._session, self._session.state
         text = "closed" if state.closed else f"{len(state.assignment)} partitions"
         return f"<{type(self).__name__} {session.link.client_id} group={state.config.group_id} {text}>"

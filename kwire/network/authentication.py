@@ -12,6 +12,7 @@ from kwire.clock import chance, unguessable
 from kwire.config import ConsumerConfig, Login, SaslMechanism, login_of
 from kwire.errors import (
     AuthenticationError,
+    DisconnectError,
     IllegalSaslStateError,
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
@@ -33,7 +34,8 @@ NONCE_BYTES = 24
 EARLIEST, LATEST = 0.85, 0.95
 """A session is renewed between these shares of its life, as in Java: by chance, so that not all do it at once."""
 LEAST_SHARE = 0.5
-LEAST_PAUSE_MS = 100.0
+LEAST_PAUSE_MS = 1_050.0
+"""A broker takes no other login within a second (SaslServerAuthenticator)."""
 
 
 class Ask(Protocol):
@@ -86,18 +88,21 @@ class Authentication:
         )
         return replace(self._login, username=username, password=password)
 
-    async def run(self, login: Login, ask: Ask, versions: BrokerVersions, node: Node) -> float:
-        """Log in.
+    async def run(
+        self, login: Login, ask: Ask, versions: BrokerVersions, node: Node, *, is_renewal: bool = False
+    ) -> float:
+        """Log in, or once more on a connection that is in use.
 
         Returns:
             How long that is good for, in ms; 0 for ever.
 
         Raises:
             AuthenticationError: the two do not accept each other.
+            DisconnectError: the broker takes no other login on this connection now.
             UnsupportedVersionError: the broker does not know SaslAuthenticate.
         """
         exchange = await self._exchange(login, node)
-        await self._choose_mechanism(ask, versions, node)
+        await self._choose_mechanism(ask, versions, node, is_renewal=is_renewal)
         version, lifetime_ms = versions.pick(SaslAuthenticateRequest), 0
         message: bytes | None = await _said(exchange)
         while message is not None:
@@ -118,7 +123,7 @@ class Authentication:
         nonce = urlsafe_b64encode(unguessable(NONCE_BYTES)).decode()
         return exchange_for(self._mechanism, login, nonce=nonce, keys=self._keys, token=token)
 
-    async def _choose_mechanism(self, ask: Ask, versions: BrokerVersions, node: Node) -> None:
+    async def _choose_mechanism(self, ask: Ask, versions: BrokerVersions, node: Node, *, is_renewal: bool) -> None:
         version = versions.pick(SaslHandshakeRequest, min_version=1)
         answer = await ask(SaslHandshakeRequest(mechanism=self._mechanism.value), version)
         code = ErrorCode.of(answer.error_code)
@@ -127,6 +132,8 @@ class Authentication:
             raise UnsupportedSaslMechanismError(
                 f"broker {node} does not offer sasl_mechanism={self._mechanism.value}; it offers: {offered}"
             )
+        if code is ErrorCode.ILLEGAL_SASL_STATE and is_renewal:
+            raise DisconnectError(f"broker {node} takes no other login within a second; a new connection is made")
         if code is ErrorCode.ILLEGAL_SASL_STATE:
             raise IllegalSaslStateError(f"broker {node}: this listener takes no SASL; is security_protocol right?")
         if code is not ErrorCode.NONE:

@@ -46,6 +46,9 @@ FORGOTTEN_AFTER_MS = 60_000.0
 """A failure of a broker that metadata does not know is forgotten this long after it may be dialled again."""
 
 SHOWN_FAILURES = 20
+# A broker that can answer at all has done so by then, TLS and login included, as a rule.
+SILENT_MS = 1_000.0
+MOST_SILENT = 3
 
 
 class ConnectionKey(NamedTuple):
@@ -296,22 +299,24 @@ class NetworkClient:
 
     def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
         """The ready connection with the least in flight, or one that is being made, or a new one: also if all that
-        there are is throttled. Brokers are dialled one after the other."""
+        there are is throttled. Brokers are dialled one after the other; another one also when the last has said nothing
+        for a while: behind its address may be a load balancer without a broker."""
         candidates = self._candidates()
         known = [self._connections.get(ConnectionKey(node.id, Channel.CONTROL)) for node in candidates]
         live = [connection for connection in known if connection is not None]
         if ready := [connection for connection in live if connection.may_send(now_ms)]:
             return min(ready, key=lambda connection: connection.in_flight), NEVER_MS
         soonest_ms = min((connection.usable_at_ms for connection in live), default=NEVER_MS)
-        if any(connection.usable_at_ms == NEVER_MS for connection in live):
-            return None, soonest_ms  # it wakes us
+        being_made = [connection for connection in live if connection.usable_at_ms == NEVER_MS]
+        if being_made and now_ms < (next_dial_ms := _next_dial_ms(being_made)):
+            return None, min(soonest_ms, next_dial_ms)  # and they wake us
         # Least recently failed first, so that a dead broker does not hide a live one.
         others = (node for node, connection in zip(candidates, known, strict=True) if connection is None)
         for node in sorted(others, key=self._not_before_ms):
             connection, ready_at_ms = self._connection_to(node, Channel.CONTROL, now_ms)
             soonest_ms = min(soonest_ms, ready_at_ms)
             if connection is not None:
-                return connection, soonest_ms
+                return connection, min(soonest_ms, _next_dial_ms([*being_made, connection]))
         return None, soonest_ms
 
     def _candidates(self) -> list[Node]:
@@ -512,3 +517,10 @@ def _address(node: Node) -> tuple[str, int]:
 
 def _is_for(destination: Destination, key: ConnectionKey) -> bool:
     return destination.node is not None and destination.node.id == key.node_id and destination.channel is key.channel
+
+
+def _next_dial_ms(being_made: Sequence[Connection]) -> float:
+    """When another broker is dialled beside these, of which none can be used yet."""
+    if len(being_made) >= MOST_SILENT or any(connection.is_ready for connection in being_made):  # logs in again
+        return NEVER_MS
+    return max(connection.dialled_at_ms for connection in being_made) + SILENT_MS

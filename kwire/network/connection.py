@@ -323,7 +323,7 @@ class Connection:
                 await self._drained.wait()
             began_s = trio.current_time()
             with trio.fail_after(self._renewal_timeout_ms / 1000.0):
-                lifetime_ms = await authentication.run(login, self._ask, self._versions, self.node)
+                lifetime_ms = await authentication.run(login, self._ask, self._versions, self.node, is_renewal=True)
             self._renewal_ms = (trio.current_time() - began_s) * 1000.0
             self._handshake.session_lifetime_ms = lifetime_ms
             self._renewing = False
@@ -448,7 +448,7 @@ class Connection:
     def _as_kafka_error(self, error: Exception) -> KafkaError:
         hint = ""
         if self._handshake is not None and not self.is_ready:
-            hint = self._security.hint
+            hint = "" if self._handshake.asks_elsewhere else self._security.hint
         elif self.is_ready and not self.is_proven:
             hint = NO_ANSWER_HINT
         return connection_failure(error, self.node, self._security, waits_for=self._waits_for, hint=hint)

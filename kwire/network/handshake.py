@@ -47,6 +47,7 @@ class Handshake:
         versions: what the broker speaks, once it has said so.
         step: the name of the step that is under way, for errors; empty when all are taken.
         asked: the API whose answer is waited for, for errors.
+        asks_elsewhere: whether credentials or a token are asked for, so that the broker has nothing to answer.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Handshake:
         self.session_lifetime_ms = 0.0
         self.step = ""
         self.asked = ""
+        self.asks_elsewhere = False
         self._framing = framing
 
     async def run(self) -> None:
@@ -77,7 +79,7 @@ class Handshake:
 
     async def ask(self, request: Request[R], version: int) -> R:
         """Send the request and wait for its answer."""
-        self.asked = type(request).__name__.removesuffix("Request")
+        self.asked, self.asks_elsewhere = type(request).__name__.removesuffix("Request"), False
         await self.stream.send_all(self._framing.send(request, version))
         return cast("R", await self._one_answer())  # the framing decodes what the request is answered by
 
@@ -106,7 +108,7 @@ async def authenticate(handshake: Handshake) -> None:
     """Log in, if there is a login."""
     authentication = handshake.security.authentication
     if authentication is not None:
-        handshake.asked = authentication.question or handshake.asked
+        handshake.asked, handshake.asks_elsewhere = authentication.question or handshake.asked, True
         login = await authentication.login()
         handshake.session_lifetime_ms = await authentication.run(
             login, handshake.ask, handshake.versions, handshake.node

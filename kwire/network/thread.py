@@ -3,6 +3,7 @@ of."""
 
 from __future__ import annotations
 
+import errno
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 log = part_logger("network")
 
+MORE_FILES = "raise `ulimit -n` (systemd: LimitNOFILE), or look for what leaves files and sockets open"
 # It takes 0.3 s to load the modules. A thread that has not started by then never will.
 START_TIMEOUT_S = 60.0
 
@@ -121,12 +123,14 @@ class NetworkThread:
 
 def _failure(error: BaseException) -> KafkaError:
     """What calls of the consumer raise from now on."""
-    patch = patched_by()
-    failure = (
-        InternalError(f"the network thread has died: {_alone(error)!r}; this is a bug, please report it")
-        if patch is None
-        else _refusal(f"the network thread has died: {_alone(error)!r}: {patch}")  # after it had started
-    )
+    patch, alone = patched_by(), _alone(error)
+    failure: KafkaError
+    if patch is not None:
+        failure = _refusal(f"the network thread has died: {alone!r}: {patch}")  # after it had started
+    elif isinstance(alone, OSError) and alone.errno in (errno.EMFILE, errno.ENFILE):
+        failure = NoThreadError(f"the network thread has ended: {alone.strerror}; {MORE_FILES}")
+    else:
+        failure = InternalError(f"the network thread has died: {alone!r}; this is a bug, please report it")
     failure.__cause__ = error
     return failure
 

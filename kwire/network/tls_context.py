@@ -11,13 +11,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kwire.config import EndpointIdentification, Secret, SecurityConfig, TlsVersion
-from kwire.config.tls_values import in_ascii, not_pem
+from kwire.config.tls_values import in_ascii, is_content, not_pem, tidy_pem
 from kwire.errors import ConfigError
 from kwire.logs import part_logger
 
 log = part_logger("network")
 
 _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
+_AS_TEXT = {
+    "ssl_truststore_location": "PEM text belongs into ssl_truststore_certificates",
+    "ssl_keystore_location": "PEM text belongs into ssl_keystore_key and ssl_keystore_certificate_chain",
+}
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
 # As OpenSSL finds it: what stands within a line is none.
@@ -98,17 +102,19 @@ def _trust(context: ssl.SSLContext, config: SecurityConfig) -> None:
         context.load_default_certs()
         return
     try:
-        context.load_verify_locations(cadata=in_ascii(text))
+        context.load_verify_locations(cadata=in_ascii(tidy_pem(text)))
     except (ssl.SSLError, ValueError) as error:
         raise ConfigError(f"{name} has no certificate that can be read: {_reason(error)}") from None
 
 
 def _identify(context: ssl.SSLContext, config: SecurityConfig) -> bytes | None:
     if config.ssl_keystore_location is not None:
-        name, text = "ssl_keystore_location", _read(config.ssl_keystore_location, "ssl_keystore_location")
+        name = "ssl_keystore_location"
+        text = tidy_pem(_read(config.ssl_keystore_location, name))
     elif config.ssl_keystore_certificate_chain is not None and config.ssl_keystore_key is not None:
         name = "ssl_keystore_key"
-        text = f"{config.ssl_keystore_key.reveal().strip()}\n{config.ssl_keystore_certificate_chain.strip()}\n"
+        parts = (config.ssl_keystore_key.reveal(), config.ssl_keystore_certificate_chain)
+        text = "".join(f"{tidy_pem(part).strip()}\n" for part in parts)
     else:
         return None
     text = in_ascii(text)
@@ -150,6 +156,8 @@ def _as_file(text: str) -> Iterator[str]:
 
 
 def _read(path: Path, name: str) -> str:
+    if is_content(path):
+        raise ConfigError(f"{name} is the path of a file, and what is given looks like its content; {_AS_TEXT[name]}")
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -45,6 +45,7 @@ class SaslBroker:
         asked: When which request came, by name.
         answers_after_s: How long it takes for all but logins.
         is_deaf: It answers no login any more.
+        takes_renewals: Whether it takes another login on a connection.
     """
 
     def __init__(self, peer: type[Peer], offering: Callable[[], ApiVersionsResponse], *, lifetime_ms: int = 0) -> None:
@@ -53,6 +54,7 @@ class SaslBroker:
         self.connections = 0
         self.answers_after_s = 0.0
         self.is_deaf = False
+        self.takes_renewals = True
         self._peer = peer
         self._offering = offering
         self._lifetime_ms = lifetime_ms
@@ -68,6 +70,9 @@ class SaslBroker:
             match request:
                 case ApiVersionsRequest():
                     await peer.answer(header, version, self._offering())
+                case SaslHandshakeRequest() if is_known and not self.takes_renewals:
+                    refused = SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE.value, mechanisms=[])
+                    await peer.answer(header, version, refused)
                 case SaslHandshakeRequest():
                     is_login, known = True, request.mechanism == "PLAIN"
                     code = ErrorCode.NONE if known else ErrorCode.UNSUPPORTED_SASL_MECHANISM
@@ -269,6 +274,23 @@ def test_a_renewal_that_is_refused_ends_the_connection_and_says_so(
             return (await rig.send().wait()).error
 
     assert isinstance(in_virtual_time(scenario), SaslAuthenticationError)
+
+
+def test_a_broker_that_takes_no_other_login_so_soon_is_dialled_again(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig, hourly: SaslBroker
+) -> None:
+    """Kafka takes none within a second. Once, that was told as a listener without SASL, and raised."""
+    hourly.takes_renewals = False
+
+    async def scenario() -> list[Exception | None]:
+        rig = make_rig(network, "broker:9092", **LOGIN)
+        async with rig.running():
+            await rig.send().wait()
+            await trio.sleep(LATEST * 3_600 + 1)
+            return [(await rig.send().wait()).error for _ in range(2)]
+
+    assert in_virtual_time(scenario)[-1] is None
+    assert hourly.connections == 2
 
 
 def test_a_renewal_that_is_not_answered_is_given_up_and_the_broker_dialled_again(

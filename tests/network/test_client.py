@@ -985,3 +985,56 @@ def silent_broker(network: MemoryNetwork, peer: type[Peer]) -> list[Received]:
 
     network.hosts[BROKER] = behave
     return asked
+
+
+# --- servers that say nothing ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("silent", "most_s"), [(1, 2.0), (2, 3.0)])
+def test_while_one_bootstrap_server_says_nothing_the_next_one_is_asked(
+    in_virtual_time: InVirtualTime,
+    network: MemoryNetwork,
+    make_rig: MakeRig,
+    scripted_broker: type[ScriptedBroker],
+    says_metadata: Answer,
+    silent: int,
+    most_s: float,
+) -> None:
+    """A load balancer that has no broker takes the connection, and the bytes. It held up the start for 30 s."""
+    names = [*(f"silent{number}" for number in range(silent)), "broker"]
+    network.hosts |= {(name, 9092): Silent() for name in names}
+    network.hosts[BROKER] = scripted_broker(says_metadata, versions_of([(MetadataRequest.api_key, 0, 9)]))
+
+    async def scenario() -> float:
+        rig = make_rig(network, ",".join(f"{name}:9092" for name in names))
+        async with rig.running():
+            began_s = trio.current_time()
+            assert isinstance((await rig.send().wait()).answer, MetadataResponse)
+            return trio.current_time() - began_s
+
+    assert in_virtual_time(scenario) < most_s
+
+
+def test_no_more_than_three_servers_are_asked_at_a_time(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, make_rig: MakeRig
+) -> None:
+    network.hosts |= {(f"silent{number}", 9092): Silent() for number in range(9)}
+
+    async def scenario() -> None:
+        rig = make_rig(network, ",".join(f"{name}:{port}" for name, port in network.hosts))
+        async with rig.running():
+            rig.send()
+            await trio.sleep(20)
+
+    in_virtual_time(scenario)
+    assert sum(host.connections for host in network.hosts.values() if isinstance(host, Silent)) == 3
+
+
+class Silent:
+    """Takes connections, and what is sent, and says nothing."""
+
+    connections = 0
+
+    async def __call__(self, _stream: MemoryStream) -> None:
+        self.connections += 1
+        await trio.sleep_forever()

@@ -179,7 +179,8 @@ class TokenLogin:
         self._error = failure.for_user if is_certain else None
         self._not_before_ms = now_ms + max(self._pause_ms(failure, is_certain=is_certain), failure.pause_ms)
         has_token = self._usable() is not None
-        level = logging.WARNING if has_token and self._failures == 1 else logging.DEBUG  # else token() raises it
+        is_told_otherwise = is_certain and not has_token  # token() raises it
+        level = logging.WARNING if self._failures == 1 and not is_told_otherwise else logging.DEBUG
         log.log(level, "no new token%s: %s", "; the one before goes on being used" if has_token else "", failure)
 
     def _pause_ms(self, failure: TokenRequestError, *, is_certain: bool) -> float:
