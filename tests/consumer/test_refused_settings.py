@@ -25,7 +25,7 @@ KEY = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"
 def test_a_key_in_the_place_of_a_path_is_not_shown(name: str, text: str) -> None:
     """As it happens with environment variables. The whole key stood in the error."""
     with pytest.raises(ConfigError, match=r"looks like its content|looks like a file's content") as caught:
-        Consumer(bootstrap_servers="localhost:1", security_protocol="SSL", **{name: text})  # type: ignore[arg-type]
+        Consumer(bootstrap_servers="localhost:1", security_protocol="SSL", config={name: text})
     assert SECRET not in str(caught.value)
 
 

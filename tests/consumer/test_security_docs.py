@@ -144,6 +144,7 @@ def raised(tmp_path_factory: pytest.TempPathFactory) -> list[Raised]:
             {"bootstrap.servers": secure.bootstrap_servers},
             {**right, **at_plain},
             {**without_login, "security.protocol": "SSL"},
+            {**right, "ssl.truststore.location": "-----BEGIN CERTIFICATE-----\nMII\n-----END CERTIFICATE-----"},
             {**right, "ssl.truststore.location": str(folder / "jks.pem")},
             {**right, "ssl.truststore.location": str(folder / "p12.pem")},
             {**right, "ssl.truststore.location": str(folder / "none.pem")},

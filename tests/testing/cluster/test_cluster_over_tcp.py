@@ -17,6 +17,8 @@ from kwire.testing import Cluster, NewRecord
 from kwire.testing.cluster.settings import BrokerSettings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kwire.testing.cluster.request_context import RequestContext
 
 TIMEOUT_S = 10.0
@@ -147,9 +149,10 @@ def test_what_is_no_record_is_refused(record: NewRecord, why: str) -> None:
 def test_a_rule_about_no_type_of_requests_is_refused(request_type: object) -> None:
     """It matched none, and a test passed without its fault."""
     with Cluster() as cluster:
-        for rule in (cluster.control.on, partial(cluster.throttle, throttle_ms=1)):
+        rules: list[Callable[..., object]] = [cluster.control.on, partial(cluster.throttle, throttle_ms=1)]
+        for rule in rules:
             with pytest.raises(InvalidArgumentError, match="name a type of requests, such as FetchRequest; not"):
-                rule(request_type)  # type: ignore[operator]  # that is the point
+                rule(request_type)
         with pytest.raises(InvalidArgumentError, match="a throttle time is 0 ms or more, not -5"):
             cluster.throttle(MetadataRequest, -5)
 
