@@ -63,6 +63,7 @@ class ClassicGroupManager:
         self._owned = OwnedPartitions(subscription, protocol)
         self._member = ClassicMember(config, subscription, coordinator, deliver, backoff, self._owned, self._leader)
         self.leaving = self._member.leaving
+        self._heartbeat_refusal: KafkaError | None = None
         self._join = ClassicJoin(config, self._member, self._owned, self._leader, subscription, coordinator)
         metadata.on_update.append(self._on_metadata)
 
@@ -88,6 +89,7 @@ class ClassicGroupManager:
             is_joining=self.state in _JOINING,
             awaits_poll=self._subscription.is_group and not member.flags.polled,
             reason=member.reason or "it joins the group",
+            heartbeat_refusal=self._heartbeat_refusal if identity.is_member else None,
         )
 
     @property
@@ -184,7 +186,10 @@ class ClassicGroupManager:
 
     # --- what heartbeats, commits and metadata find out -----------------------------------------------------
 
-    def on_heartbeat_error(self, code: ErrorCode, now_ms: float) -> None:
+    def on_heartbeat(self, code: ErrorCode, now_ms: float) -> None:
+        self._heartbeat_refusal = None
+        if code is ErrorCode.NONE:
+            return
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.on_group_rebalancing("the group is rebalancing")
         elif code in COORDINATOR_MOVED:
@@ -192,7 +197,8 @@ class ClassicGroupManager:
         elif code in MEMBERSHIP_LOST:
             self.on_membership_lost(code)
         elif not code.retriable:
-            self._member.tell(error_for(code, f"heartbeat of group {self._config.group_id}"))
+            self._heartbeat_refusal = error_for(code, f"heartbeat of group {self._config.group_id}")
+            self._member.tell(self._heartbeat_refusal)
 
     def on_stale_epoch(self) -> None:
         """No broker says that to a classic member, whose generation changes by joining alone."""

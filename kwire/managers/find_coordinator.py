@@ -30,6 +30,8 @@ class CoordinatorStanding(NamedTuple):
 
     Attributes:
         node: The coordinator, if it is known.
+        error: What the last look-up failed with.
+        refusal: Why it is not looked for any more, until somebody needs it again.
         missing_since_ms: When it was looked for first; None: it is known, or nobody needs it.
         next_try_ms: When it is looked for again; NEVER_MS while an answer is awaited.
     """
@@ -38,6 +40,7 @@ class CoordinatorStanding(NamedTuple):
     error: KafkaError | None
     missing_since_ms: float | None
     next_try_ms: float
+    refusal: KafkaError | None = None
 
 
 class FindCoordinatorManager:
@@ -75,7 +78,9 @@ class FindCoordinatorManager:
         """How the search stands."""
         if self._node is not None:
             return CoordinatorStanding(self._node, None, None, NEVER_MS)
-        return CoordinatorStanding(None, self.last_error.error, self._missing_since_ms, self._request.wake_at_ms)
+        return CoordinatorStanding(
+            None, self.last_error.error, self._missing_since_ms, self._request.wake_at_ms, self._refusal
+        )
 
     def need(self, *, tell: bool = False) -> None:
         """Somebody has a request for the coordinator. `tell` if the next poll is to raise a refusal: those whom a call

@@ -29,7 +29,10 @@ class HeartbeatMember(Protocol):
     def heartbeats(self) -> bool: ...
     @property
     def poll_timer_runs(self) -> bool: ...
-    def on_heartbeat_error(self, code: ErrorCode, now_ms: float) -> None: ...
+    def on_heartbeat(self, code: ErrorCode, now_ms: float) -> None:
+        """One was answered."""
+        ...
+
     def on_poll_overdue(self, now_ms: float) -> None: ...
 
 
@@ -150,8 +153,7 @@ class HeartbeatManager:
                 self._request.failed(now_ms)
                 if code.retriable:
                     self._next_at_ms = 0.0  # after the back-off: the session does not wait for the interval
-        if code is not ErrorCode.NONE:
-            self._member.on_heartbeat_error(code, now_ms)
+        self._member.on_heartbeat(code, now_ms)
 
 
 def interval_past_session_ms(interval_ms: float, session_timeout_ms: float) -> float:

@@ -63,6 +63,7 @@ class MemberStanding(NamedTuple):
         is_joining: Whether it is on its way to an assignment, and others may have to do their part.
         awaits_poll: Whether it joins only when the application polls.
         reason: Why it rebalances, or did so last.
+        heartbeat_refusal: Why the coordinator does not take its heartbeats.
     """
 
     state: str
@@ -73,6 +74,7 @@ class MemberStanding(NamedTuple):
     is_joining: bool
     awaits_poll: bool
     reason: str
+    heartbeat_refusal: KafkaError | None = None
 
 
 class Committer(Protocol):

@@ -90,7 +90,10 @@ class NetworkDescriber:
         )
 
     def _coordinator_causes(self, coordinator: CoordinatorStanding, now_ms: float) -> Iterator[Cause]:
-        if coordinator.missing_since_ms is not None:
+        if (refusal := coordinator.refusal) is not None:
+            text = f"brokers do not say who the coordinator of group {self._config.group_id} is"
+            yield Cause(kind=_kind_of(refusal), text=text, error=str(refusal))
+        elif coordinator.missing_since_ms is not None:
             yield Cause(
                 kind=CauseKind.NO_COORDINATOR,
                 text=f"the coordinator of group {self._config.group_id} is not known",
@@ -102,6 +105,8 @@ class NetworkDescriber:
     def _member_causes(self, member: MemberStanding, now_ms: float) -> Iterator[Cause]:
         if (refusal := self._managers.membership.refusal) is not None:
             yield Cause(kind=_kind_of(refusal), text="the group does not take this member", error=str(refusal))
+        elif (refusal := member.heartbeat_refusal) is not None:
+            yield Cause(kind=_kind_of(refusal), text="the coordinator refuses its heartbeats", error=str(refusal))
         elif member.awaits_poll:
             yield Cause(kind=CauseKind.NOT_POLLED, text="the member joins its group when the application polls")
         elif member.owes_callback and member.generation is None:

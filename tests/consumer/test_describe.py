@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from confluent_kafka import Producer
@@ -16,6 +17,7 @@ from kwire.description.consumer_description import ConsumerDescription
 from kwire.description.values import Cause, CauseKind
 from kwire.errors import (
     FencedInstanceIdError,
+    GroupAuthorizationError,
     InternalError,
     KafkaError,
     NoOffsetForPartitionError,
@@ -71,6 +73,20 @@ def poll_until(consumer: Consumer[bytes, bytes], is_so: Callable[[ConsumerDescri
         assert not deadline.expired, f"it never came to this:\n{found}"
         consumer.poll(0.01)
     return found
+
+
+def poll_and_ignore(
+    consumer: Consumer[bytes, bytes], is_so: Callable[[ConsumerDescription], bool]
+) -> ConsumerDescription:
+    """What polls raise is not what this is about."""
+    while True:
+        with suppress(GroupAuthorizationError):
+            return poll_until(consumer, is_so)
+
+
+def poll_and_ignore_until_cause(consumer: Consumer[bytes, bytes], kind: CauseKind) -> tuple[ConsumerDescription, Cause]:
+    found = poll_and_ignore(consumer, lambda description: kind in kinds(description))
+    return found, next(each for each in found.all_causes() if each.kind is kind)
 
 
 def poll_until_cause(consumer: Consumer[bytes, bytes], kind: CauseKind) -> tuple[ConsumerDescription, Cause]:
@@ -166,6 +182,33 @@ def test_no_leader(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes
     assert CauseKind.AT_END not in kinds(found), "nobody can tell whether there is anything new"
     assert found.partitions[0].leader is None
     assert not found.partitions[0].is_fetch_in_flight
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_the_permission_of_the_group_is_taken_away(
+    cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]], protocol: str
+) -> None:
+    """With the classic protocol nothing was said of it: the member was STABLE, and at the end of its partitions."""
+    cluster.configure_group("billing", {"consumer.heartbeat.interval.ms": "50"})
+    own = {"heartbeat_interval_ms": 50} if protocol == "classic" else {}
+    consumer = open_consumer("orders", group_protocol=protocol, **own)
+    poll_until_cause(consumer, CauseKind.AT_END)
+    cluster.deny(group="billing")
+    _, cause = poll_and_ignore_until_cause(consumer, CauseKind.AUTHORIZATION)
+    assert "billing" in str(cause.error)
+    cluster.allow(group="billing")
+    poll_and_ignore(consumer, lambda it: CauseKind.AUTHORIZATION not in kinds(it))
+
+
+def test_a_group_that_may_not_be_used_at_all(
+    cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]
+) -> None:
+    cluster.deny(group="billing")
+    consumer = open_consumer("orders")
+    _, cause = poll_and_ignore_until_cause(consumer, CauseKind.AUTHORIZATION)
+    assert "coordinator of group billing" in cause.text
+    cluster.allow(group="billing")
+    poll_and_ignore(consumer, lambda it: kinds(it) == {CauseKind.AT_END})
 
 
 def test_no_coordinator(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:

@@ -87,7 +87,7 @@ ARGUED: tuple[Argued, ...] = (
     Argued("managers/operator_watch: _Polls.__init__", "self._told = 0", "", "the first look sets it"),
     # --- words, and numbers that are a choice -------------------------------------------------------------------
     Argued("managers/classic_join: ClassicJoin._on_join_answer", '"joining"', "joiningX", _WORDS),
-    Argued("managers/classic_group: ClassicGroupManager.on_heartbeat_error", '"heartbeat"', "heartbeatX", _WORDS),
+    Argued("managers/classic_group: ClassicGroupManager.on_heartbeat", '"heartbeat"', "heartbeatX", _WORDS),
     Argued("managers/heartbeat", "PAST_SESSION_MS = 60.0", "", "a choice: a few milliseconds more or less are as good"),
     Argued("protocol/decoded_size", "OBJECT_BYTES = 32", "", "a choice: about what CPython takes"),
     Argued("protocol/decoded_size", "VIEW_BYTES = 200", "", "a choice: about what CPython takes"),
