@@ -7,9 +7,8 @@ from os import PathLike, fspath
 from pathlib import Path
 
 from kwire.config.foreign_names import spelled
-from kwire.config.parsers import MAX_LONG, BadValueError, boolean, integer
+from kwire.config.parsers import MAX_LONG, BadValueError, boolean, integer, refuse_content
 from kwire.config.secret import Secret
-from kwire.config.tls_values import shown_path
 from kwire.errors import ConfigError
 
 _KIB = 1024
@@ -90,9 +89,10 @@ def _text_of(file: object) -> str:
     """Read once. One that is renewed while a client runs belongs into `ssl_keystore_location`, beside its key."""
     if not isinstance(file, str | PathLike):
         raise BadValueError("not the path of a file")
+    refuse_content(str(file))
     try:
         return Path(fspath(file)).read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise BadValueError(f"cannot read {shown_path(fspath(file))}: {error.strerror}") from None
+        raise BadValueError(f"cannot read {fspath(file)}: {error.strerror}") from None
     except ValueError:
-        raise BadValueError(f"{shown_path(fspath(file))} is no PEM file") from None
+        raise BadValueError(f"{fspath(file)} is no PEM file") from None

@@ -171,9 +171,16 @@ def path(valid: str = "the path of a file, or None") -> Parser[Path | None]:
             return Path(value)
         if not (found := _read_text(value)).strip():
             raise BadValueError("blank")
+        refuse_content(found)
         return Path(found)
 
     return Parser(read, valid)
+
+
+def refuse_content(path: str) -> None:
+    """Raises: BadValueError, if what should be a path is what a file contains. It may be a key or a token."""
+    if "-----BEGIN" in path or "\n" in path or path.startswith("eyJ"):
+        raise BadValueError("the path of a file is wanted, and this looks like its content", may_be_secret=True)
 
 
 def split_list(value: object) -> list[object]:

@@ -10,7 +10,6 @@ from kwire.config.parsers import BadValueError, Parser, optional_text
 if TYPE_CHECKING:
     import ssl
 
-LONGEST_NAME = 1_000
 _BEGIN_LINE = re.compile(r"^-----BEGIN [A-Z0-9 ]+-----\s*$", re.MULTILINE)
 _BLOCK = re.compile(
     r"(?:\s|\\[rn])*-----BEGIN (?P<label>[A-Z0-9 ]+)-----(?P<body>.*?)-----END (?P=label)-----(?:\s|\\[rn])*", re.DOTALL
@@ -44,17 +43,6 @@ def in_ascii(text: str) -> str:
     """PEM text for Python's ssl, which takes ASCII alone. `openssl pkcs12` writes names beside the blocks, where they
     mean nothing; OpenSSL itself reads over them."""
     return text.encode("ascii", "replace").decode("ascii")
-
-
-def is_content(path: object) -> bool:
-    """Whether what should be a path looks like a file's content: PEM text, or a token. No error may show that."""
-    text = str(path)
-    return "-----BEGIN" in text or "\n" in text or text.startswith("eyJ") or len(text) > LONGEST_NAME
-
-
-def shown_path(path: object) -> str:
-    """A path as errors name it."""
-    return "what is given, which looks like a file's content," if is_content(path) else repr(str(path))
 
 
 def tidy_pem(text: str) -> str:

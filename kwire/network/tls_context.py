@@ -11,17 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from kwire.config import EndpointIdentification, Secret, SecurityConfig, TlsVersion
-from kwire.config.tls_values import in_ascii, is_content, not_pem, tidy_pem
+from kwire.config.tls_values import in_ascii, not_pem, tidy_pem
 from kwire.errors import ConfigError
 from kwire.logs import part_logger
 
 log = part_logger("network")
 
 _VERSIONS = {TlsVersion.TLS_1_2: ssl.TLSVersion.TLSv1_2, TlsVersion.TLS_1_3: ssl.TLSVersion.TLSv1_3}
-_AS_TEXT = {
-    "ssl_truststore_location": "PEM text belongs into ssl_truststore_certificates",
-    "ssl_keystore_location": "PEM text belongs into ssl_keystore_key and ssl_keystore_certificate_chain",
-}
 _JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _DER_SEQUENCE = b"\x30"
 # As OpenSSL finds it: what stands within a line is none.
@@ -156,8 +152,6 @@ def _as_file(text: str) -> Iterator[str]:
 
 
 def _read(path: Path, name: str) -> str:
-    if is_content(path):
-        raise ConfigError(f"{name} is the path of a file, and what is given looks like its content; {_AS_TEXT[name]}")
     try:
         data = path.read_bytes()
     except OSError as error:

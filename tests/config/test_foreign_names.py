@@ -147,7 +147,7 @@ def test_certificate_and_key_may_be_two_files(tmp_path: Path) -> None:
     assert two.ssl_keystore_key is not None
     assert two.ssl_keystore_key.reveal() == KEY
     assert of({"security.protocol": "SSL", "ssl_certfile": str(both)}).ssl_keystore_location == both
-    with pytest.raises(ConfigError, match=r"ssl_certfile: cannot read .*none\.pem': No such file"):
+    with pytest.raises(ConfigError, match=r"ssl_certfile: cannot read .*none\.pem: No such file"):
         of({"ssl_certfile": str(tmp_path / "none.pem")})
 
 

@@ -18,15 +18,30 @@ SECRET = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"
 
 
-@pytest.mark.parametrize("name", ["ssl_keystore_location", "ssl_truststore_location", "ssl_keyfile", "ssl_certfile"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ssl_keystore_location",
+        "ssl_truststore_location",
+        "ssl_keyfile",
+        "ssl_certfile",
+        "sasl_oauthbearer_assertion_file",
+    ],
+)
 @pytest.mark.parametrize(
     "text", [KEY, KEY.replace("\n", r"\n"), KEY.replace("\n", " ")], ids=["lines", "n", "one line"]
 )
 def test_a_key_in_the_place_of_a_path_is_not_shown(name: str, text: str) -> None:
     """As it happens with environment variables. The whole key stood in the error."""
-    with pytest.raises(ConfigError, match=r"looks like its content|looks like a file's content") as caught:
+    with pytest.raises(ConfigError, match="the path of a file is wanted, and this looks like its content") as caught:
         Consumer(bootstrap_servers="localhost:1", security_protocol="SSL", config={name: text})
     assert SECRET not in str(caught.value)
+
+
+def test_nor_is_a_password_in_a_servers_address() -> None:
+    with pytest.raises(ConfigError, match="holds no user: give sasl_username") as caught:
+        Consumer(bootstrap_servers="alice:hunter2@broker:9092")
+    assert "hunter2" not in str(caught.value)
 
 
 def test_passwords_are_not_in_what_frames_of_kwire_hold() -> None:

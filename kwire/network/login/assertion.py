@@ -17,7 +17,6 @@ from joserfc.jwt import encode
 
 from kwire.clock import new_uuid, wall_clock_ms
 from kwire.config import AssertionAlgorithm, ConsumerConfig, Secret
-from kwire.config.tls_values import shown_path
 from kwire.network.login.failures import TokenRequestError, bare
 
 _MAX_FILE_BYTES = 1024 * 1024
@@ -118,7 +117,7 @@ def _read(path: Path, setting: str) -> str:
             data = file.read(_MAX_FILE_BYTES + 1)
     except OSError as error:
         raise TokenRequestError(
-            f"{setting}: {shown_path(path)} cannot be read: {error.strerror}", is_certain=True
+            f"{setting}: {str(path)!r} cannot be read: {error.strerror}", is_certain=True
         ) from error
     if len(data) > _MAX_FILE_BYTES:
         raise TokenRequestError(f"{setting}: {str(path)!r} is larger than {_MAX_FILE_BYTES} bytes", is_certain=True)

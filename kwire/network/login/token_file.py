@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from kwire.config import OAuthToken
-from kwire.config.tls_values import shown_path
 from kwire.network.login.arrival import MAX_TOKEN_BYTES
 from kwire.network.login.failures import TokenRequestError
 
@@ -36,7 +35,7 @@ class TokenFile:
                 data = file.read(MAX_TOKEN_BYTES + 1)
         except OSError as error:
             raise TokenRequestError(
-                f"{self._setting}: {shown_path(self.path)} cannot be read: {error.strerror}", is_certain=True
+                f"{self._setting}: {str(self.path)!r} cannot be read: {error.strerror}", is_certain=True
             ) from error
         if len(data) > MAX_TOKEN_BYTES:
             raise TokenRequestError(
