@@ -41,6 +41,11 @@ def install(source: TimeSource) -> TimeSource:
     return before
 
 
+def installed() -> TimeSource:
+    """Where they come from now."""
+    return _installed
+
+
 def monotonic_ms() -> float:
     """Now, on a clock that no administrator can set back."""
     return _monotonic_seconds() * 1000.0

@@ -53,10 +53,10 @@ def tidy_pem(text: str) -> str:
 
 
 def _in_lines(block: re.Match[str]) -> str:
-    body = block["body"].replace("\\r", " ").replace("\\n", " ")
-    if ":" in body:  # headers of an old encrypted key, whose lines mean something
-        return f"\n{block.group().strip()}\n"
-    return "\n".join(("", f"-----BEGIN {block['label']}-----", *body.split(), f"-----END {block['label']}-----", ""))
+    body = block["body"].replace("\\r", "").replace("\\n", "\n")
+    # An old encrypted key has headers, whose lines mean something.
+    lines = body.strip().split("\n") if ":" in body else body.split()
+    return "\n".join(("", f"-----BEGIN {block['label']}-----", *lines, f"-----END {block['label']}-----", ""))
 
 
 def pem_text(label: str) -> Parser[str | None]:

@@ -12,12 +12,12 @@ puts back what it was about to return, and the next one hands it out first.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Generic, NamedTuple, TypeAlias
 
 from kwire.clock import monotonic_ms
+from kwire.consumer.failure_watch import FailureWatch
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.columns import Records
@@ -139,8 +139,7 @@ class Delivery(Generic[K, V]):
         """What the last poll has handed out, once it has returned; nobody has what a poll that raised handed out."""
         self._passed: list[PartitionRecords[K, V]] = []
         """See `passed`."""
-        self._polled_amid: int = id(None)
-        """The exception that was being handled when the last poll began."""
+        self._failures = FailureWatch()
 
     @property
     def pending(self) -> Pending[K, V]:
@@ -158,7 +157,7 @@ class Delivery(Generic[K, V]):
     def come_back(self) -> None:
         """A poll begins: the one before has returned, or has put back what it was about to return."""
         self._returned = self._now
-        self._polled_amid = id(sys.exception())  # not the exception, which holds its frames
+        self._failures.begin()
         if self._passed:
             self._passed = []
 
@@ -313,10 +312,8 @@ class Delivery(Generic[K, V]):
             self._returned = self._now  # which holds no records that the application has let go of
 
     def is_failing(self) -> bool:
-        """Whether the application is in an `except` or a `finally` over something that was raised since the last poll
-        began: over what that returned, as far as anybody can tell."""
-        error = sys.exception()
-        return error is not None and id(error) != self._polled_amid
+        """See `FailureWatch`."""
+        return self._failures.is_failing()
 
     def abandon(self) -> None:
         """The application failed over what it was handed last: that must be handed out again.
@@ -337,6 +334,7 @@ class Delivery(Generic[K, V]):
 
     def clear(self) -> None:
         """Nothing is subscribed any more; a loop ends."""
+        self._failures.end()
         loop, self._now = self._now.loop, _HandedOut([])
         if loop is not None:
             loop.is_over = True

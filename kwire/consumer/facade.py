@@ -19,7 +19,7 @@ from kwire.consumer.foreign_calls import no_such_attribute
 from kwire.consumer.forks import look_for_fork, not_picklable
 from kwire.consumer.listener import Partitions
 from kwire.consumer.session import ConsumerSession
-from kwire.errors import ConfigError
+from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.events import CommitCallback
 from kwire.metrics import MetricName
 from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
@@ -98,7 +98,7 @@ class Facade(ABC, Generic[K, V]):
         try:
             names, config = topics_and_config(topics, config)
             self._begin(ConsumerConfig.of(config, **cast("AllSettings", settings)), names)
-        except ConfigError as error:
+        except (ConfigError, InvalidArgumentError) as error:
             # Tools that report errors send what frames hold, and these hold passwords as they were given.
             topics, config, settings = (), None, {}
             raise error.with_traceback(None) from error.__cause__

@@ -515,8 +515,9 @@ class Consumer(Facade[K, V]):
 
         Another thread may close a consumer that is being used after it has called `wakeup()`: this waits until the call
         under way has ended. What the last poll returned is then not committed, unless that was done before: nobody
-        knows whether it was processed. Neither is what the program has failed over, if this is called in the `except`
-        or the `finally` of that failure. In a child process that was forked this touches nothing of the parent's.
+        knows whether it was processed. Neither is what the program has failed over, if the same thread calls this in
+        the `except` or the `finally` of that failure. In a child process that was forked this touches nothing of the
+        parent's.
         """
         if self._is_of_another_process():
             return

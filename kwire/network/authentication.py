@@ -35,7 +35,7 @@ EARLIEST, LATEST = 0.85, 0.95
 """A session is renewed between these shares of its life, as in Java: by chance, so that not all do it at once."""
 LEAST_SHARE = 0.5
 LEAST_PAUSE_MS = 1_050.0
-"""A broker takes no other login within a second (SaslServerAuthenticator)."""
+"""A broker takes no third login within a second of the second (KafkaChannel.maybeBeginServerReauthentication)."""
 
 
 class Ask(Protocol):
@@ -133,7 +133,7 @@ class Authentication:
                 f"broker {node} does not offer sasl_mechanism={self._mechanism.value}; it offers: {offered}"
             )
         if code is ErrorCode.ILLEGAL_SASL_STATE and is_renewal:
-            raise DisconnectError(f"broker {node} takes no other login within a second; a new connection is made")
+            raise DisconnectError("it takes no other login so soon")
         if code is ErrorCode.ILLEGAL_SASL_STATE:
             raise IllegalSaslStateError(f"broker {node}: this listener takes no SASL; is security_protocol right?")
         if code is not ErrorCode.NONE:

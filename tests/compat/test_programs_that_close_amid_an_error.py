@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import closing
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,16 +14,24 @@ import pytest
 from kwire import TopicPartition
 from kwire.compat.aiokafka import AIOKafkaConsumer
 from kwire.compat.confluent_kafka import Consumer
+from kwire.compat.confluent_kafka.aio import AIOConsumer
 from kwire.compat.kafka_python import KafkaConsumer
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kwire.testing import Cluster
 
 ORDERS = TopicPartition("orders", 0)
 RECORDS = 20
 BAD = 4
+
+
+LOOKS: dict[str, Callable[[Consumer], object]] = {
+    "assignment": Consumer.assignment,
+    "memberid": Consumer.memberid,
+    "position": lambda consumer: consumer.position(consumer.assignment()),
+    "pause": lambda consumer: consumer.pause(consumer.assignment()),
+}
 
 
 class BillingError(Exception):
@@ -98,6 +108,39 @@ def batches_of_aiokafka(servers: str) -> None:
     asyncio.run(main())
 
 
+def messages_of_an_aio_consumer(servers: str, *, at_once: int, by_with: bool) -> None:
+    async def read(consumer: AIOConsumer) -> None:
+        await consumer.subscribe(["orders"])
+        while True:
+            for message in await consumer.consume(at_once, 10.0):
+                bill(message.offset())
+
+    async def main() -> None:
+        consumer = AIOConsumer({"bootstrap.servers": servers, "group.id": "billing", "auto.offset.reset": "earliest"})
+        if by_with:
+            async with consumer:
+                await read(consumer)
+        try:
+            await read(consumer)
+        finally:
+            await consumer.close()
+
+    asyncio.run(main())
+
+
+def a_batch_and_a_look(servers: str, look: Callable[[Consumer], object]) -> None:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "billing", "auto.offset.reset": "earliest"})
+    consumer.subscribe(["orders"])
+    try:
+        for message in consumer.consume(RECORDS, 10.0):
+            look(consumer)
+            bill(message.offset())
+    except BillingError:
+        look(consumer)
+        consumer.close()
+        raise
+
+
 @pytest.mark.parametrize(
     ("program", "processed"),
     [
@@ -106,6 +149,19 @@ def batches_of_aiokafka(servers: str) -> None:
         pytest.param(lambda servers: messages_of_confluent_kafka(servers, at_once=1), BAD, id="confluent-kafka, one"),
         pytest.param(
             lambda servers: messages_of_confluent_kafka(servers, at_once=RECORDS), 0, id="confluent-kafka, many"
+        ),
+        *(
+            pytest.param(
+                partial(messages_of_an_aio_consumer, at_once=at_once, by_with=by_with),
+                BAD if at_once == 1 else 0,
+                id=f"AIOConsumer, {at_once}, {'with' if by_with else 'finally'}",
+            )
+            for at_once in (1, RECORDS)
+            for by_with in (True, False)
+        ),
+        *(
+            pytest.param(partial(a_batch_and_a_look, look=look), 0, id=f"confluent-kafka, many, {name}")
+            for name, look in LOOKS.items()
         ),
         pytest.param(loop_of_aiokafka, BAD, id="aiokafka, loop"),
         pytest.param(batches_of_aiokafka, 0, id="aiokafka, getmany"),
@@ -118,3 +174,24 @@ def test_what_a_program_failed_over_comes_again(
         program(cluster.bootstrap_servers)
     found = cluster.committed("billing").get(ORDERS)
     assert (0 if found is None else found.offset) == processed
+
+
+def test_a_close_that_wakes_another_threads_look_up_commits_as_any_other(cluster: Cluster) -> None:
+    """The adapter calls itself again in an `except` of its own, and that was taken for a failure of the program's."""
+    servers = cluster.bootstrap_servers
+    consumer = KafkaConsumer("orders", bootstrap_servers=servers, group_id="billing", auto_offset_reset="earliest")
+    assert sum(map(len, consumer.poll(10_000).values())) == RECORDS
+    asked, hold = threading.Event(), cluster.control.on(ListOffsetsRequest)
+    hold.observe(lambda *_: asked.set())
+    hold.delay(200.0)
+    thread = threading.Thread(target=look_up, args=(consumer,))
+    thread.start()
+    assert asked.wait(10.0)
+    consumer.close()
+    thread.join(10.0)
+    assert cluster.committed("billing")[ORDERS].offset == RECORDS
+
+
+def look_up(consumer: KafkaConsumer) -> None:
+    with suppress(Exception):  # it is closed under its hands
+        consumer.end_offsets(consumer.assignment())

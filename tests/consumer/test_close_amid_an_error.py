@@ -154,6 +154,26 @@ def test_an_error_that_was_there_before_the_poll_says_nothing_of_its_records(
     assert committed(cluster) == RECORDS
 
 
+@pytest.mark.parametrize("error", [KeyError, RuntimeError, KeyboardInterrupt])
+def test_another_error_than_the_one_that_was_there_counts_though_it_has_its_address(
+    cluster: Cluster, error: type[BaseException]
+) -> None:
+    """Python gives the next exception the memory of the last one: their `id` was the same, and 20 records were lost."""
+    consumer = open_consumer(cluster)
+
+    def process() -> None:
+        try:
+            _ = {}["a job to be tried again"]
+        except KeyError:
+            records = consumer.poll(10.0)
+        assert len(records) == RECORDS
+        raise error
+
+    with pytest.raises(error):
+        close_in_finally(consumer, process)
+    assert committed(cluster) == 0
+
+
 def test_what_a_poll_itself_raises_says_nothing_of_earlier_ones(cluster: Cluster) -> None:
     consumer = open_consumer(cluster)
     try:

@@ -23,6 +23,7 @@ from kwire.compat.confluent_kafka.arguments import check_count, until
 from kwire.compat.confluent_kafka.consumer import Consumer
 from kwire.compat.confluent_kafka.metadata import ClusterMetadata
 from kwire.compat.confluent_kafka.values import Message, TopicPartition
+from kwire.consumer.failure_watch import FailureWatch
 
 __all__ = ["AIOConsumer"]
 
@@ -105,6 +106,7 @@ class AIOConsumer:
         self._owns_executor = executor is None
         self.executor = executor or ThreadPoolExecutor(max_workers, "kwire-aio")
         self._polls = asyncio.Lock()
+        self._failures = FailureWatch()  # of the task; the calls are made in threads
         self._step: Future[list[Message] | None] | None = None
         """A poll's wait, which goes on in its thread when the poll is cancelled."""
 
@@ -112,6 +114,7 @@ class AIOConsumer:
 
     async def poll(self, timeout: float | None = -1) -> Message | None:
         """One message, or None when `timeout` seconds are over."""
+        self._failures.begin()
         if _open_jobs() is not None:
             return await self._call(self._consumer.poll, timeout)
         session, until_s = self._consumer._kwire, until(timeout)
@@ -129,6 +132,7 @@ class AIOConsumer:
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
         """Up to so many messages; fewer when `timeout` seconds are over."""
+        self._failures.begin()
         session, until_s = self._consumer._kwire, until(timeout)
         session.check_open()
         check_count(num_messages)
@@ -243,6 +247,8 @@ class AIOConsumer:
         await self._call(self._consumer.set_sasl_credentials, username, password)
 
     async def close(self) -> None:
+        if self._failures.is_failing():
+            await self._call(self._consumer._kwire.give_up_returned)
         await self._call(self._consumer.close)
         if self._owns_executor:
             self.executor.shutdown(wait=False)

@@ -105,7 +105,7 @@ class Consumer:
             session.consumer.assign(session.consumer.assignment() - gone)
 
     def assignment(self) -> list[TopicPartition]:
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             return listed(session.assigned())
 
     # --- records --------------------------------------------------------------------------------------------
@@ -166,6 +166,7 @@ class Consumer:
         """What is stored and not committed; or the message's offset, or these. Answers what was committed, if it
         waits: of the assigned partitions those with OFFSET_INVALID are not."""
         with self._kwire.call() as session:
+            session.note_returned()
             chosen = offsets_of(message, offsets)
             found = session.commits.stored.left() if chosen is None else chosen
             if chosen is None and not found:
@@ -183,13 +184,13 @@ class Consumer:
             return [answered(tp, found.get(tp)) for tp in sorted(asked_of)]
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             found = session.consumer.committed([*map(key_of, partitions)], timeout=seconds(timeout))
         return [answered(key_of(one), found[key_of(one)]) for one in partitions]
 
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
         """Behind the last message of each that was returned."""
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             return [answered(key_of(one), session.positions.get(key_of(one))) for one in partitions]
 
     def seek(self, partition: TopicPartition) -> None:
@@ -203,7 +204,7 @@ class Consumer:
         cached: bool = False,  # noqa: ARG002
     ) -> tuple[int, int]:
         """The first offset, and the one behind the last. They are asked for, cached or not."""
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             check_time(timeout)
             if session.look_up.missing([partition], timeout):
                 raise exception(KafkaError._UNKNOWN_PARTITION, f"there is no partition {key_of(partition)}")
@@ -214,17 +215,17 @@ class Consumer:
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
         """The offset of each partition is a time, in ms, or OFFSET_BEGINNING or OFFSET_END. Answers OFFSET_END where
         all are older. A partition that is not there has an error in the answer; if none is there, that is raised."""
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             check_time(timeout)
             return session.look_up.offsets_for_times(partitions, timeout)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Those that are not assigned (any more) are passed over."""
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             session.consumer.pause(session.owned(partitions))
 
     def resume(self, partitions: Sequence[TopicPartition]) -> None:
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             resumed = session.consumer.paused().intersection(session.owned(partitions))
             for partition in resumed:
                 session.ends.moved(partition)
@@ -235,18 +236,18 @@ class Consumer:
     def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         if self._kwire.is_closed:
             raise RuntimeError("Handle has been closed")
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             wanted = None if topic is None else frozenset((checked_topic(topic),))
             return cluster_metadata(session.look_up.topics(wanted, timeout), wanted or frozenset())
 
     def memberid(self) -> str | None:
-        with self._kwire.call() as session, contextlib.suppress(errors.CommitFailedError):  # put out of its group
+        with self._kwire.look() as session, contextlib.suppress(errors.CommitFailedError):  # put out of its group
             return session.consumer.group_metadata().member_id or None
         return None
 
     def consumer_group_metadata(self) -> bytes:
         """What confluent-kafka's own producer takes in `send_offsets_to_transaction()`."""
-        with self._kwire.call() as session:
+        with self._kwire.look() as session:
             return librdkafka_group_metadata(session.consumer.group_metadata())
 
     def set_sasl_credentials(self, username: str, password: str) -> None:

@@ -97,12 +97,19 @@ class Session:
         self.is_closed = False
 
     @contextlib.contextmanager
-    def call(self) -> Iterator[Self]:
-        """Around a call of the program."""
+    def look(self) -> Iterator[Self]:
+        """Around a call that changes nothing, and says nothing of the messages that the program is at."""
         self.check_open()
         with self.turns, exceptions():
             self.check_open()  # another thread may have closed it
-            self._note_returned()
+            self.note_returned(stores=False)
+            yield self
+
+    @contextlib.contextmanager
+    def call(self) -> Iterator[Self]:
+        """Around any other one: the program is done with what it was returned, unless it has failed over that."""
+        with self.look():
+            self.note_returned(stores=not self._delivery.is_failing())
             yield self
 
     def check_open(self) -> None:
@@ -117,7 +124,7 @@ class Session:
             try:
                 if self._delivery.is_failing():
                     self._delivery.abandon()
-                self._note_returned()
+                self.note_returned()
                 if self.is_assigned_by_hand():  # else the listener does it, behind the program's callback
                     self.commits.last(self.consumer.assignment())
             finally:
@@ -292,7 +299,7 @@ class Session:
 
     def _poll_until(self, until_s: float, least: int) -> None:
         now_s = time.monotonic()
-        self._note_returned()
+        self.note_returned()
         self.commits.in_background(now_s)
         most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
         due_s = min(self.commits.stored.wait_s(now_s), self.statistics.wait_s(now_s))
@@ -316,11 +323,20 @@ class Session:
             self.own.on_error(error_of(error))
         return [] if isinstance(error, _OF_NO_GROUP) else [message]
 
-    def _note_returned(self) -> None:
-        """The program has come back: where it stands, in what it was handed. To note it twice does no harm."""
+    def give_up_returned(self) -> None:
+        """The program has failed over what was returned last."""
+        with self.turns:
+            self._delivery.abandon()
+
+    def note_returned(self, *, stores: bool = True) -> None:
+        """The program has come back: where it stands, in what it was handed. To note it twice does no harm.
+
+        Args:
+            stores: Whether that is to be committed.
+        """
         for partition, _, position in self._delivery.so_far():
             self.positions[partition] = position
-            if self.own.stores_each:
+            if stores and self.own.stores_each:
                 self.commits.stored.store({partition: position})
 
     def _end_reached(self) -> Message | None:

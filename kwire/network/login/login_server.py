@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from kwire.clock import wall_clock_ms
 from kwire.config import ConsumerConfig, OAuthToken, Secret
-from kwire.config.tls_values import in_ascii
+from kwire.config.tls_values import in_ascii, tidy_pem
 from kwire.network.login.arrival import number_of
 from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.https import HttpAnswer, Timeouts, name_of, post
@@ -75,9 +75,10 @@ def trust(config: ConsumerConfig) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
         if config.ssl_truststore_location is not None:
-            context.load_verify_locations(cafile=config.ssl_truststore_location)
+            text = config.ssl_truststore_location.read_text(encoding="utf-8", errors="replace")
+            context.load_verify_locations(cadata=in_ascii(tidy_pem(text)))
         if config.ssl_truststore_certificates is not None:
-            context.load_verify_locations(cadata=in_ascii(config.ssl_truststore_certificates))
+            context.load_verify_locations(cadata=in_ascii(tidy_pem(config.ssl_truststore_certificates)))
         if config.ssl_context is not None and (trusted := config.ssl_context.get_ca_certs(binary_form=True)):
             context.load_verify_locations(cadata=b"".join(trusted))
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError

@@ -160,6 +160,8 @@ class RequestControl:
             InvalidArgumentError: It is no type of requests, such as FetchRequest.
         """
         _check_type(request)
+        if times is not None and times < 1:
+            raise InvalidArgumentError(f"times is how often the rule fires, at least once; not {times}")
         return Intent(self.rules, request, times, where)
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
@@ -193,5 +195,5 @@ class RequestControl:
 
 def _check_type(request: object) -> None:
     """Raises: InvalidArgumentError, of what no request is of: a test would pass without its fault."""
-    if not (isinstance(request, type) and issubclass(request, Request)):
+    if not (isinstance(request, type) and issubclass(request, Request)) or request is Request:
         raise InvalidArgumentError(f"name a type of requests, such as FetchRequest; not {request!r}")

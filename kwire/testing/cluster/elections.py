@@ -67,6 +67,8 @@ def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> N
         replaced = partition.isr[0] if partition.leader == NO_LEADER else partition.leader
         partition.replicas = [node_id if replica == replaced else replica for replica in partition.replicas]
         partition.isr = [node_id if replica == replaced else replica for replica in partition.isr]
+    if partition.leader == NO_LEADER:
+        partition.isr = [replica for replica in partition.isr if brokers[replica].is_active]
     if node_id not in partition.isr:
         partition.isr.append(node_id)
     lead(partition, node_id)

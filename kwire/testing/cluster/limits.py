@@ -28,7 +28,9 @@ LIMITS: tuple[Limit, ...] = (
     # --- the cluster ---
     Limit("replication", "followers have each record at once; the high watermark is the end of the log", "simplicity"),
     Limit(
-        "replication", "so records written with acks=1 are read while less than min.insync.replicas are in sync", "that"
+        "replication",
+        "so records written with acks=1 are read while less than min.insync.replicas are in sync",
+        "the same",
     ),
     Limit(
         "replication", "no eligible leader replicas (KIP-966): the last replica in sync stays so when it dies", "scope"

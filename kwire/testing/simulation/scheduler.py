@@ -93,22 +93,22 @@ def run_deterministically(seed: int, main: Callable[[VirtualTime], Awaitable[T]]
         return await main(time)
 
     with _trio_in_the_order_of(seed), _without_garbage_collection():
-        before = clock.install(_for_this_thread(time.source()))
+        before = clock.installed()
+        clock.install(_for_this_thread(time.source(), before))
         try:
             return trio.run(run, clock=time.trio_clock)
         finally:
             clock.install(before)
 
 
-def _for_this_thread(world: clock.TimeSource) -> clock.TimeSource:
+def _for_this_thread(world: clock.TimeSource, before: clock.TimeSource) -> clock.TimeSource:
     """Clusters and consumers of other threads would draw from its chance, and read its clock to a standstill."""
-    machine = clock.TimeSource()
     return clock.TimeSource(
-        monotonic_seconds=_here_or_elsewhere(world.monotonic_seconds, machine.monotonic_seconds),
-        wall_clock_ns=_here_or_elsewhere(world.wall_clock_ns, machine.wall_clock_ns),
-        chance=_here_or_elsewhere(world.chance, machine.chance),
-        new_uuid=_here_or_elsewhere(world.new_uuid, machine.new_uuid),
-        unguessable=_here_or_elsewhere(world.unguessable, machine.unguessable),
+        monotonic_seconds=_here_or_elsewhere(world.monotonic_seconds, before.monotonic_seconds),
+        wall_clock_ns=_here_or_elsewhere(world.wall_clock_ns, before.wall_clock_ns),
+        chance=_here_or_elsewhere(world.chance, before.chance),
+        new_uuid=_here_or_elsewhere(world.new_uuid, before.new_uuid),
+        unguessable=_here_or_elsewhere(world.unguessable, before.unguessable),
     )
 
 

@@ -20,6 +20,8 @@ from kwire.network.login.failures import TokenRequestError
 from kwire.network.login.sources import token_giver
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.network.login.conftest import Handler, MakeConfig, Says, ScriptedServer
 
 FirstToken = Callable[[ConsumerConfig], OAuthToken]
@@ -299,6 +301,22 @@ def test_authorities_may_have_names_of_any_alphabet_beside_them(
     authorities = f"# Müller GmbH\n{login_server.authority_pem}"
 
     assert first_token(server_config(ssl_truststore_certificates=authorities)).value == "a"
+
+
+def test_authorities_may_stand_in_one_line_as_for_brokers(
+    login_server: ScriptedServer,
+    server_config: MakeConfig,
+    says: Says,
+    first_token: FirstToken,
+    tmp_path: Path,
+) -> None:
+    login_server.answers(*(says(200, {"access_token": "a"}) for _ in range(2)))
+    one_line = login_server.authority_pem.replace("\n", " ")
+    (file := tmp_path / "authority.pem").write_text(one_line)
+
+    assert first_token(server_config(ssl_truststore_certificates=one_line)).value == "a"
+    in_a_file = server_config(ssl_truststore_certificates=None, ssl_truststore_location=str(file))
+    assert first_token(in_a_file).value == "a"
 
 
 def test_a_server_is_checked_by_its_name_even_if_brokers_are_not(

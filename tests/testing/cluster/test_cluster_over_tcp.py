@@ -13,6 +13,7 @@ import trio
 from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
 from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.schema import Request
 from kwire.testing import Cluster, NewRecord
 from kwire.testing.cluster.settings import BrokerSettings
 
@@ -145,7 +146,9 @@ def test_what_is_no_record_is_refused(record: NewRecord, why: str) -> None:
         cluster.produce("orders", record)
 
 
-@pytest.mark.parametrize("request_type", ["Fetch", str, MetadataRequest(topics=[])], ids=["name", "type", "request"])
+@pytest.mark.parametrize(
+    "request_type", ["Fetch", str, MetadataRequest(topics=[]), Request], ids=["name", "type", "request", "any"]
+)
 def test_a_rule_about_no_type_of_requests_is_refused(request_type: object) -> None:
     """It matched none, and a test passed without its fault."""
     with Cluster() as cluster:
@@ -153,6 +156,8 @@ def test_a_rule_about_no_type_of_requests_is_refused(request_type: object) -> No
         for rule in rules:
             with pytest.raises(InvalidArgumentError, match="name a type of requests, such as FetchRequest; not"):
                 rule(request_type)
+        with pytest.raises(InvalidArgumentError, match="at least once; not 0"):
+            cluster.control.on(MetadataRequest, times=0)
         with pytest.raises(InvalidArgumentError, match="a throttle time is 0 ms or more, not -5"):
             cluster.throttle(MetadataRequest, -5)
 

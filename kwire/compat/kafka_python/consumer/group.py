@@ -431,9 +431,12 @@ class KafkaConsumer:
         if session.state.closed:
             return
         self._kwire_subscribed = self._kwire_topics_read
+        is_used = False
         try:
             self._kwire_consumer.close(timeout_s)
         except ConcurrentModificationError:
+            is_used = True
+        if is_used:  # out of the `except`, in which a close would take the program to have failed
             self._kwire_consumer.wakeup()
             self._kwire_consumer.close(timeout_s)
         for name in ("key_deserializer", "value_deserializer"):
