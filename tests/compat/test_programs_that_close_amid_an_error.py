@@ -194,4 +194,4 @@ def test_a_close_that_wakes_another_threads_look_up_commits_as_any_other(cluster
 
 def look_up(consumer: KafkaConsumer) -> None:
     with suppress(Exception):  # it is closed under its hands
-        consumer.end_offsets(consumer.assignment())
+        consumer.end_offsets([*consumer.assignment()])
