@@ -108,7 +108,8 @@ async def authenticate(handshake: Handshake) -> None:
     """Log in, if there is a login."""
     authentication = handshake.security.authentication
     if authentication is not None:
-        handshake.asked, handshake.asks_elsewhere = authentication.question or handshake.asked, True
+        if authentication.question:
+            handshake.asked, handshake.asks_elsewhere = authentication.question, True
         login = await authentication.login()
         handshake.session_lifetime_ms = await authentication.run(
             login, handshake.ask, handshake.versions, handshake.node
