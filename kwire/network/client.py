@@ -7,7 +7,7 @@ moment it was handed over, so a broker that is never reached times out like one 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -235,7 +235,7 @@ class NetworkClient:
         connection = self._connections.get(ConnectionKey(node.id, channel))
         return connection is not None and connection.is_ready and not _moved(connection.node, node)
 
-    def broker_failures(self) -> list[BrokerConnectionFailure]:
+    def broker_failures(self, now_ms: float) -> list[BrokerConnectionFailure]:
         """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
         live = self._addresses_in_use()
         found: dict[tuple[str, int], BrokerConnectionFailure] = {}
@@ -250,7 +250,16 @@ class NetworkClient:
                 found[address] = BrokerConnectionFailure(node, failure.error, since_ms, failure.not_before_ms)
             else:
                 found[address] = other._replace(since_ms=since_ms)
+        for each in self._silent(now_ms):
+            found.setdefault(_address(each.node), each)
         return list(found.values())
+
+    def _silent(self, now_ms: float) -> Iterator[BrokerConnectionFailure]:
+        """Those whose first answers do not come."""
+        for each in self._connections.values():
+            if not (each.is_ready or each.is_closed) and now_ms >= each.dialled_at_ms + SILENT_MS:
+                error = DisconnectError(f"no {each.waits_for} yet")
+                yield BrokerConnectionFailure(each.node, error, each.dialled_at_ms, now_ms)
 
     def _addresses_in_use(self) -> set[tuple[str, int]]:
         return {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}

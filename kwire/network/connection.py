@@ -451,14 +451,14 @@ class Connection:
             hint = "" if self._handshake.asks_elsewhere else self._security.hint
         elif self.is_ready and not self.is_proven:
             hint = NO_ANSWER_HINT
-        return connection_failure(error, self.node, self._security, waits_for=self._waits_for, hint=hint)
+        return connection_failure(error, self.node, self._security, waits_for=self.waits_for, hint=hint)
 
     @property
-    def _waits_for(self) -> str:
+    def waits_for(self) -> str:
         return "connection" if self._handshake is None else f"answer to {self._handshake.asked}"
 
     def __repr__(self) -> str:
-        state = "closed" if self.is_closed else "ready" if self.is_ready else f"waits for {self._waits_for}"
+        state = "closed" if self.is_closed else "ready" if self.is_ready else f"waits for {self.waits_for}"
         return f"<connection to {self.node}: {state}, in_flight={self.in_flight}>"
 
 

@@ -34,7 +34,7 @@ class NetworkDescriber:
 
     def describe(self, now_ms: float) -> ConsumerDescription:
         """What the network thread knows. Who asked has its own part to add."""
-        managers, failures = self._managers, self._client.broker_failures()
+        managers, failures = self._managers, self._client.broker_failures(now_ms)
         describer = PartitionDescriber(
             managers.metadata, failures, now_ms, read_committed=bool(self._config.isolation_level.value)
         )

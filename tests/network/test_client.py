@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
-from kwire.clock import NEVER_MS
+from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.errors import (
     BootstrapError,
     DisconnectError,
@@ -420,7 +420,7 @@ def test_a_broker_that_allows_a_client_one_connection_is_no_outage(
         async with rig.running():
             assert (await rig.send(node=NODE).wait()).error is None
             assert isinstance((await rig.send(node=NODE, channel=Channel.SECOND_FETCH).wait()).error, DisconnectError)
-            assert rig.client.broker_failures() == []
+            assert rig.client.broker_failures(monotonic_ms()) == []
             assert (await rig.send(node=NODE).wait()).error is None
 
     in_virtual_time(scenario)
@@ -1025,6 +1025,10 @@ def test_no_more_than_three_servers_are_asked_at_a_time(
         async with rig.running():
             rig.send()
             await trio.sleep(20)
+
+            failures = rig.client.broker_failures(monotonic_ms())
+            assert {str(each.error) for each in failures} == {"no answer to ApiVersions yet"}
+            assert len(failures) == 3
 
     in_virtual_time(scenario)
     assert sum(host.connections for host in network.hosts.values() if isinstance(host, Silent)) == 3

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 import trio
 
+from kwire.clock import monotonic_ms
 from kwire.errors import DisconnectError
 from kwire.managers.unsent import Channel
 from kwire.model import Node
@@ -109,7 +110,7 @@ def test_a_connection_that_idles_ends_as_usual(
         async with rig.running():
             await rig.send().wait()
             await trio.sleep(6)
-            assert rig.client.broker_failures() == []
+            assert rig.client.broker_failures(monotonic_ms()) == []
             assert not rig.client.is_connected(NODE, Channel.CONTROL)
             assert not only_stream(network).is_reset_when_closed
 
