@@ -177,9 +177,14 @@ def path(valid: str = "the path of a file, or None") -> Parser[Path | None]:
     return Parser(read, valid)
 
 
+def looks_secret(value: object) -> bool:
+    """Whether it is a key in PEM form, or a token, as those have it who gave it to the wrong setting."""
+    return isinstance(value, str) and ("-----BEGIN" in value or value.lstrip().startswith("eyJ"))
+
+
 def refuse_content(path: str) -> None:
     """Raises: BadValueError, if what should be a path is what a file contains. It may be a key or a token."""
-    if "-----BEGIN" in path or "\n" in path or path.startswith("eyJ"):
+    if looks_secret(path) or "\n" in path:
         raise BadValueError("the path of a file is wanted, and this looks like its content", may_be_secret=True)
 
 

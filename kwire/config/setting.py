@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
-from kwire.config.parsers import BadValueError, Parser
+from kwire.config.parsers import BadValueError, Parser, looks_secret
 from kwire.errors import ConfigError
 
 T = TypeVar("T")
@@ -36,8 +36,10 @@ class Setting:
         try:
             return self.parser.read(value)
         except BadValueError as error:
-            shown = "<secret>" if self.is_secret or error.may_be_secret else _show(value)
-            raise ConfigError(f"{self.name}={shown}: {error}; valid: {self.parser.valid}") from None
+            hides = self.is_secret or error.may_be_secret
+            why = "this looks like a key, or a token" if looks_secret(value) and not hides else str(error)
+            shown = "<secret>" if hides or looks_secret(value) else _show(value)
+            raise ConfigError(f"{self.name}={shown}: {why}; valid: {self.parser.valid}") from None
 
 
 def setting(default: T, doc: str, parser: Parser[T], *, shown_default: str | None = None, is_secret: bool = False) -> T:

@@ -38,6 +38,14 @@ def test_a_key_in_the_place_of_a_path_is_not_shown(name: str, text: str) -> None
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["sasl_oauthbearer_token_endpoint_url", "ssl_keystore_type", "bootstrap_servers"])
+@pytest.mark.parametrize("text", [KEY, f"eyJhbGciOiJSUzI1NiJ9.{SECRET}.signature"], ids=["key", "token"])
+def test_a_key_or_a_token_in_any_wrong_setting_is_not_shown(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=rf"{name}=<secret>: this looks like a key, or a token; valid: ") as caught:
+        Consumer(config={"bootstrap_servers": "localhost:1", name: text})
+    assert SECRET.upper() not in str(caught.value).upper()
+
+
 def test_nor_is_a_password_in_a_servers_address() -> None:
     with pytest.raises(ConfigError, match="holds no user: give sasl_username") as caught:
         Consumer(bootstrap_servers="alice:hunter2@broker:9092")
