@@ -14,6 +14,7 @@ from kwire.errors import ConfigError, InternalError, NoThreadError
 from kwire.network.thread import _failure
 from kwire.testing.certificates import CertificateAuthority
 
+OAUTH: dict[str, object] = {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"}
 SECRET = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEH"
 KEY = f"-----BEGIN PRIVATE KEY-----\n{SECRET}\n-----END PRIVATE KEY-----\n"
 
@@ -42,7 +43,7 @@ def test_a_key_in_the_place_of_a_path_is_not_shown(name: str, text: str) -> None
 @pytest.mark.parametrize("text", [KEY, f"eyJhbGciOiJSUzI1NiJ9.{SECRET}.signature"], ids=["key", "token"])
 def test_a_key_or_a_token_in_any_wrong_setting_is_not_shown(name: str, text: str) -> None:
     with pytest.raises(ConfigError, match=rf"{name}=<secret>: this looks like a key, or a token; valid: ") as caught:
-        Consumer(config={"bootstrap_servers": "localhost:1", name: text})
+        Consumer(config={"bootstrap_servers": "localhost:1", **OAUTH, name: text})
     assert SECRET.upper() not in str(caught.value).upper()
 
 
