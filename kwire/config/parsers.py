@@ -177,6 +177,9 @@ def path(valid: str = "the path of a file, or None") -> Parser[Path | None]:
     return Parser(read, valid)
 
 
+LOOKS_SECRET = "this looks like a key, or a token"
+
+
 def looks_secret(value: object) -> bool:
     """Whether it is a key in PEM form, or a token, as those have it who gave it to the wrong setting."""
     return isinstance(value, str) and ("-----BEGIN" in value or value.lstrip().startswith("eyJ"))

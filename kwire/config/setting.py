@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar
 
-from kwire.config.parsers import BadValueError, Parser, looks_secret
+from kwire.config.parsers import LOOKS_SECRET, BadValueError, Parser, looks_secret
 from kwire.errors import ConfigError
 
 T = TypeVar("T")
@@ -37,7 +37,7 @@ class Setting:
             return self.parser.read(value)
         except BadValueError as error:
             hides = self.is_secret or error.may_be_secret
-            why = "this looks like a key, or a token" if looks_secret(value) and not hides else str(error)
+            why = LOOKS_SECRET if looks_secret(value) and not hides else str(error)
             shown = "<secret>" if hides or looks_secret(value) else _show(value)
             raise ConfigError(f"{self.name}={shown}: {why}; valid: {self.parser.valid}") from None
 

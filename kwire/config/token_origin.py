@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from urllib.parse import SplitResult, urlsplit
 
 from kwire.config.login import Login
-from kwire.config.parsers import looks_secret
+from kwire.config.parsers import LOOKS_SECRET, looks_secret
 from kwire.config.security_config import SecurityConfig
 from kwire.config.unsecured_token import unsecured_claims
 from kwire.errors import ConfigError
@@ -83,7 +83,7 @@ def _origin_without_url(config: SecurityConfig, login: Login) -> TokenOrigin:
 def _checked_url(url: str) -> SplitResult:
     """A login server is reached by HTTPS: what is sent to it is a secret. On this machine HTTP may do, for tests."""
     if looks_secret(url):
-        raise ConfigError(f"{_URL}=<secret>: this looks like a key, or a token; valid: https://..., or file://...")
+        raise ConfigError(f"{_URL}=<secret>: {LOOKS_SECRET}; valid: https://..., or file://...")
     try:
         if not _PRINTED.fullmatch(url):
             raise ValueError("it has characters that a URL writes as %XX")

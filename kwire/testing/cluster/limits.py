@@ -29,8 +29,8 @@ LIMITS: tuple[Limit, ...] = (
     Limit("replication", "followers have each record at once; the high watermark is the end of the log", "simplicity"),
     Limit(
         "replication",
-        "so records written with acks=1 are read while less than min.insync.replicas are in sync",
-        "the same",
+        "records written with acks=1 are read though fewer than min.insync.replicas are in sync",
+        "the high watermark is the end of the log",
     ),
     Limit(
         "replication", "no eligible leader replicas (KIP-966): the last replica in sync stays so when it dies", "scope"

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 NO_TIMESTAMP = -1
 LATEST_PRODUCE = 13
-UNLIMITED = -1
 
 
 class AppendResult(NamedTuple):
