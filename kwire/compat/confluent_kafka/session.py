@@ -99,18 +99,23 @@ class Session:
     @contextlib.contextmanager
     def look(self) -> Iterator[Self]:
         """Around a call that changes nothing, and says nothing of the messages that the program is at."""
-        self.check_open()
-        with self.turns, exceptions():
-            self.check_open()  # another thread may have closed it
+        with self._turn():
             self.note_returned(stores=False)
             yield self
 
     @contextlib.contextmanager
     def call(self) -> Iterator[Self]:
         """Around any other one: the program is done with what it was returned, unless it has failed over that."""
-        with self.look():
+        with self._turn():
             self.note_returned(stores=not self._delivery.is_failing())
             yield self
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[None]:
+        self.check_open()
+        with self.turns, exceptions():
+            self.check_open()  # another thread may have closed it
+            yield
 
     def check_open(self) -> None:
         if self.is_closed:
