@@ -50,16 +50,21 @@ class Shelf(Mover):
 
 def test_each_case_has_a_task_and_each_task_finds_what_it_seeks() -> None:
     assert list(TASKS) == list(CASES)
-    for name in ("look-up", "tail", "rotation", "backpressure"):
-        assert all(figure > 0 for figure in TASKS[name](Shelf(20), 0.02).values())
+    for name, seconds in (("look-up", 0.0), ("tail", 0.0), ("rotation", 60.0), ("backpressure", 60.0)):
+        assert all(figure > 0 for figure in TASKS[name](Shelf(20), seconds).values())
+
+
+def test_a_turn_that_was_over_before_its_first_look_has_a_figure() -> None:
+    """A machine that stood still for the time of a turn has one look to tell of."""
+    assert look_up(Shelf(), 0.0)["ms"] > 0
 
 
 def test_look_ups_read_one_partition_and_a_rotation_each_of_them_in_turn() -> None:
     shelf = Shelf()
-    look_up(shelf, 0.01)
+    look_up(shelf, 0.0)
     assert {tuple(each) for each in shelf.polled} == {(0,)}
     shelf = Shelf()
-    rotation(shelf, 0.01)
+    rotation(shelf, 60.0)
     assert shelf.polled[:4] == [[0], [1], [0], [1]]
 
 
