@@ -48,7 +48,6 @@ FORGOTTEN_AFTER_MS = 60_000.0
 SHOWN_FAILURES = 20
 # A broker that can answer at all has done so by then, TLS and login included, as a rule.
 SILENT_MS = 1_000.0
-MOST_SILENT = 3
 
 
 class ConnectionKey(NamedTuple):
@@ -529,7 +528,8 @@ def _is_for(destination: Destination, key: ConnectionKey) -> bool:
 
 
 def _next_dial_ms(being_made: Sequence[Connection]) -> float:
-    """When another broker is dialled beside these, of which none can be used yet."""
-    if len(being_made) >= MOST_SILENT or any(connection.is_ready for connection in being_made):  # logs in again
+    """When another broker is dialled beside these, of which none can be used yet: each waits twice as long as the one
+    before, so that slow brokers, and there may be a hundred, are not all dialled."""
+    if any(connection.is_ready for connection in being_made):  # logs in again
         return NEVER_MS
-    return max(connection.dialled_at_ms for connection in being_made) + SILENT_MS
+    return max(connection.dialled_at_ms for connection in being_made) + SILENT_MS * 2.0 ** (len(being_made) - 1)
