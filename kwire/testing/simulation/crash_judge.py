@@ -31,8 +31,12 @@ class _Claim(NamedTuple):
 
 @dataclass(slots=True)
 class _Holding:
-    """What a life has been given of a partition, in one assignment of it."""
+    """What a life has been given of a partition, in one assignment of it.
 
+    `is_blind` where it was assigned while the commit logs spoke of what had been cut away, as `_Log.blind` says: when
+    the log ends in front of that, the position is out of range, and all is read from the log's beginning."""
+
+    is_blind: bool
     seen: set[int] = field(default_factory=set)
     head: int = -1
     """The last offset of the main cursor."""
@@ -99,10 +103,11 @@ class CrashJudge:
     def removed(self, at: TopicPartition, before: int) -> None:
         self._keep(at, lambda offset: offset >= before)
 
-    def truncated(self, at: TopicPartition, to: int) -> None:
-        """Offsets from there on are given out again, and what commits said of them is void."""
+    def truncated(self, at: TopicPartition, to: int, end: int) -> None:
+        """The log, which ended at `end`, ends at `to`. Offsets from there on are given out again, and what commits said
+        of them is void."""
         log = self._logs[at]
-        log.cut_end = max([log.cut_end, *(offset + 1 for offset in log.alive)])
+        log.cut_end = max(log.cut_end, end)
         self._durable.clear()
         claim = self._claimed(at)
         is_blind = claim.leader_epoch is None and claim.done_up_to > to
@@ -114,9 +119,9 @@ class CrashJudge:
                 holding.seen = {offset for offset in holding.seen if offset < to}
                 holding.head = min(holding.head, to - 1)
 
-    def recreated(self, at: TopicPartition) -> None:
-        """The topic of that name is another one."""
-        self.truncated(at, 0)
+    def recreated(self, at: TopicPartition, end: int) -> None:
+        """The topic of that name, whose log ended at `end`, is another one."""
+        self.truncated(at, 0, end)
         self._logs[at].is_another = True
         self._logs[at].blind = _NOTHING
         for group in (GROUP, HEAD_GROUP):
@@ -140,17 +145,19 @@ class CrashJudge:
     # --- lives ----------------------------------------------------------------------------------------------
 
     def started(self, life: str, *, catches_up: bool) -> None:
-        """A client without the feature reads everything behind the group's offset, and its commits say nothing of what
-        had been done there."""
         if not catches_up:
             self._plain.add(life)
-            self._durable.clear()
 
     def assigned(self, life: str, partitions: Collection[TopicPartition]) -> None:
+        """A client without the feature reads everything behind the group's offset, and its commits say nothing of what
+        had been done there, by members that were there when it joined, too."""
+        if life in self._plain:
+            self._durable.clear()
         for at in partitions:
-            self._holdings[life, at] = _Holding()
-            if (log := self._logs[at]).blind:
-                log.excused.append(log.blind)
+            blind = self._logs[at].blind
+            self._holdings[life, at] = _Holding(is_blind=bool(blind))
+            if blind:
+                self._logs[at].excused.append(blind)
 
     def given_up(self, life: str, partitions: Collection[TopicPartition]) -> None:
         for at in partitions:
@@ -171,6 +178,8 @@ class CrashJudge:
         self._polled.add(value)
         if (offset, value) not in self._logs[at].ever:
             self._broken("wrong-value", f"{life} was given {value} at {at}@{offset}")
+        if holding.is_blind:
+            return
         if self.is_there(at, offset, value):  # else it was buffered when the log was cut
             self._judge_order(life, at, cursor, offset, holding)
         if life not in self._plain and value in self._durable and not self._logs[at].is_another:

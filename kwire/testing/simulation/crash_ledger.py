@@ -57,8 +57,8 @@ class TellingJudge(CrashJudge):
         super().removed(at, before)
         self._ledger.write(Removed(at_ms=self._now_ms(), partition=at, before=before))
 
-    def truncated(self, at: TopicPartition, to: int) -> None:
-        super().truncated(at, to)
+    def truncated(self, at: TopicPartition, to: int, end: int) -> None:
+        super().truncated(at, to, end)
         self._ledger.write(Truncated(at_ms=self._now_ms(), partition=at, to=to))
 
     def started(self, life: str, *, catches_up: bool) -> None:

@@ -265,14 +265,15 @@ class CrashWorld:
                 if at in self._blind_heads():
                     lost += end - self._puts[HEAD_GROUP, at].offset
                 self.script.cluster.elect_uncleanly(*at, min(lost, end - start))
-                self.judge.truncated(at, found.log.log_end_offset)
+                self.judge.truncated(at, found.log.log_end_offset, end)
                 self._forget_reached(at)
                 self.note(f"{at} is cut to {found.log.log_end_offset}, from {end}")
             case Blow.RECREATION:
+                ends = {each: self.script.cluster.end_offset(*each) for each in self._partitions}
                 self.script.cluster.delete_topic(TOPIC)
                 self.script.cluster.create_topic(TOPIC, self.plan.partitions, 1)
-                for each in self._partitions:
-                    self.judge.recreated(each)
+                for each, its_end in ends.items():
+                    self.judge.recreated(each, its_end)
                     self._forget_reached(each)
                 self.note(f"{TOPIC} is another topic")
 

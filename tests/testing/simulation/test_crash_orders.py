@@ -105,7 +105,7 @@ def test_what_is_in_the_log_has_to_be_processed(judge: CrashJudge) -> None:
 def test_what_is_gone_from_the_log_has_not(judge: CrashJudge) -> None:
     judge.removed(AT, 4)
     process(judge, *range(4, 8))
-    judge.truncated(AT, 8)
+    judge.truncated(AT, 8, 10)
     judge.end()
     assert not rules(judge)
 
@@ -163,10 +163,14 @@ def test_what_was_committed_does_not_come_again(judge: CrashJudge) -> None:
 
 
 def test_a_client_without_the_feature_reads_again_what_lies_behind_the_low_water(judge: CrashJudge) -> None:
-    judge.committed("first", ["value5"])
     judge.started("plain", catches_up=False)
+    judge.committed("first", ["value5"])
+    judge.given_up("first", [AT])
     judge.assigned("plain", [AT])
     give(judge, "plain", 5)
+    judge.given_up("plain", [AT])
+    judge.assigned("first", [AT])
+    give(judge, "first", 5)
     assert not rules(judge)
 
 
@@ -187,7 +191,7 @@ def test_in_the_end_the_logs_say_that_all_is_done(judge: CrashJudge) -> None:
 def test_who_still_has_the_topic_that_was_may_take_the_group_back_in_the_end(judge: CrashJudge) -> None:
     judge.unsettled(AT, 10, was_settled=True)
     assert rules(judge) == ["unsettled"]
-    judge.recreated(AT)
+    judge.recreated(AT, 10)
     judge.unsettled(AT, 10, was_settled=True)
     assert rules(judge) == ["unsettled"]
     judge.unsettled(AT, 10, was_settled=False)
@@ -200,17 +204,37 @@ def test_without_a_leader_epoch_a_successor_cannot_know_that_the_log_was_cut(
 ) -> None:
     process(judge, *range(10))
     judge.taken(GROUP, AT, CommittedOffset(10, leader_epoch))
-    judge.truncated(AT, 8)
+    judge.truncated(AT, 8, 10)
     judge.assigned("second", [AT])
     judge.sent(AT, {8: "another8", 9: "another9"})
     judge.end()
     assert rules(judge) == expected
 
 
+def test_who_begins_behind_the_end_of_a_log_that_was_cut_reads_it_from_its_beginning(judge: CrashJudge) -> None:
+    process(judge, *range(10))
+    judge.taken(GROUP, AT, CommittedOffset(7, metadata=token(range(7, 8), head=10)))
+    judge.truncated(AT, 8, 10)
+    judge.assigned("second", [AT])
+    give(judge, "second", 7, cursor=Cursor.CHILD)
+    judge.committed("second", ["value7"])
+    give(judge, "second", *range(8))
+    assert not rules(judge)
+
+
+def test_the_end_of_a_transaction_is_cut_as_well(judge: CrashJudge) -> None:
+    """Who has not noticed yet commits the offset behind it, and does not know the record that is there now."""
+    process(judge, *range(10))
+    judge.truncated(AT, 8, 11)
+    judge.sent(AT, dict.fromkeys(range(8, 11), "another"))
+    judge.taken(GROUP, AT, CommittedOffset(11))
+    assert not rules(judge)
+
+
 def test_who_has_noticed_the_cut_and_said_so_leaves_no_excuse(judge: CrashJudge) -> None:
     process(judge, *range(10))
     judge.taken(GROUP, AT, CommittedOffset(10))
-    judge.truncated(AT, 8)
+    judge.truncated(AT, 8, 10)
     judge.taken(GROUP, AT, CommittedOffset(8, 1))
     judge.assigned("second", [AT])
     judge.sent(AT, {8: "another8", 9: "another9"})
@@ -222,9 +246,9 @@ def test_who_has_noticed_the_cut_and_said_so_leaves_no_excuse(judge: CrashJudge)
 def test_a_log_that_is_cut_twice_is_no_better_known(judge: CrashJudge) -> None:
     process(judge, *range(10))
     judge.taken(GROUP, AT, CommittedOffset(10))
-    judge.truncated(AT, 6)
+    judge.truncated(AT, 6, 10)
     judge.sent(AT, {6: "another6", 7: "another7", 8: "another8"})
-    judge.truncated(AT, 8)
+    judge.truncated(AT, 8, 9)
     judge.assigned("second", [AT])
     judge.end()
     assert not rules(judge)
