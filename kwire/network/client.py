@@ -6,6 +6,7 @@ moment it was handed over, so a broker that is never reached times out like one 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ class _ConnectionFailure:
     failures: int
     not_before_ms: float
     since_ms: float
+    at_ms: float
 
 
 class BrokerConnectionFailure(NamedTuple):
@@ -146,7 +148,7 @@ class NetworkClient:
         self._is_ending = False
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
-        self.ever_connected = False
+        self._proven_at_ms = -math.inf
         self.bootstrap_error: KafkaError | None = None
         self.connection_failures = ""
 
@@ -228,6 +230,11 @@ class NetworkClient:
         self._completed.clear()
 
     # --- for those who watch --------------------------------------------------------------------------------
+
+    @property
+    def ever_connected(self) -> bool:
+        """Whether any broker was ever of use."""
+        return self._proven_at_ms > -math.inf
 
     def is_connected(self, node: Node, channel: Channel) -> bool:
         """Whether requests can go out to it."""
@@ -405,8 +412,9 @@ class NetworkClient:
         self._fallback.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
             self._failures.pop(key, None)
+            self._forget_bootstrap_failures(connection.dialled_at_ms)
             self._outages.over(connection, now_ms)
-            self.ever_connected, self.bootstrap_error = True, None
+            self._proven_at_ms, self.bootstrap_error = now_ms, None
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error
@@ -421,7 +429,7 @@ class NetworkClient:
         not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
         self._forget_failures(now_ms)
         since_ms = now_ms if before is None else before.since_ms
-        self._failures[key] = _ConnectionFailure(connection.node, error, failures, not_before_ms, since_ms)
+        self._failures[key] = _ConnectionFailure(connection.node, error, failures, not_before_ms, since_ms, now_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
         if all(self._failure_of(candidate) is not None for candidate in candidates):
@@ -429,6 +437,12 @@ class NetworkClient:
         if isinstance(error, RebootstrapRequiredError):
             self.on_rebootstrap_required(now_ms)
             self._wake()
+
+    def _forget_bootstrap_failures(self, before_ms: float) -> None:
+        """Once a broker is used, nobody dials a bootstrap server to find out whether it works by now."""
+        for key, failure in list(self._failures.items()):
+            if key.node_id < 0 and failure.at_ms <= before_ms:
+                del self._failures[key]
 
     def _forget_failures(self, now_ms: float) -> None:
         nodes = self._nodes()
@@ -450,10 +464,18 @@ class NetworkClient:
         self._fail_waiting(lambda destination: destination.node is None, error)
 
     def _refusal(self, candidates: Iterable[Node]) -> AuthenticationError | None:
-        """Why a broker and we do not accept each other: that says more than that others cannot be reached."""
-        failures = (self._failure_of(node) for node in candidates)
-        errors = (failure.error for failure in failures if failure is not None)
-        return next((error for error in errors if isinstance(error, AuthenticationError)), None)
+        """Why a broker and we do not accept each other: that says more than that others cannot be reached.
+
+        What was refused while some connection was in use is over. And a bootstrap server may be refused for its name,
+        which is not in the certificate: when brokers are known, that counts if all bootstrap servers are refused.
+        """
+        failures = [failure for failure in map(self._failure_of, candidates) if failure is not None]
+        errors = {each.node.id: each.error for each in failures if each.at_ms > self._proven_at_ms}
+        refused = {node_id: error for node_id, error in errors.items() if isinstance(error, AuthenticationError)}
+        bootstrap = {each.node.id for each in failures if each.node.id < 0}
+        if len(bootstrap) < len(failures) and not bootstrap <= refused.keys():
+            refused = {node_id: error for node_id, error in refused.items() if node_id >= 0}
+        return next(iter(refused.values()), None)
 
     def _reasons(self, destination: Destination) -> str:
         """What is known of why there is no connection for a request."""
