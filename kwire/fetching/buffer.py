@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 # A full buffer is refilled once a quarter is free: fewer, larger fetches than topping up after every poll.
 REFILL_SHARE = 0.75
+# However much is withheld, so much more may be held.
+LEAST_COUNTED_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,13 +105,14 @@ class FetchBuffer:
         return self._taken.keys()
 
     def room_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
-        """How much may be fetched. What is withheld does not count: a pause, or a revoke that is delayed, may last, and
-        must not keep the rest from being fetched.
+        """How much may be fetched. Up to the limit, what is withheld does not count: a pause, or a delayed revocation,
+        may last, and must not keep the rest from being fetched.
 
         When there is no room, the buffer remembers that somebody waits for it: see `drained`.
         """
         with self._lock:
-            room_bytes = limit_bytes - self._counted_bytes(withheld)
+            counted_bytes = self._counted_bytes(withheld)
+            room_bytes = self._limit_beside_withheld(limit_bytes, counted_bytes) - counted_bytes
             self._refusal = NoRoom(limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
 
@@ -125,8 +128,9 @@ class FetchBuffer:
         if refusal is None:  # almost always, and every poll asks
             return None
         with self._lock:
-            is_full = self._counted_bytes(refusal.withheld) > refusal.limit_bytes * REFILL_SHARE
-            return None if is_full else refusal
+            counted_bytes = self._counted_bytes(refusal.withheld)
+            limit_bytes = self._limit_beside_withheld(refusal.limit_bytes, counted_bytes)
+            return None if counted_bytes > limit_bytes * REFILL_SHARE else refusal
 
     def drain_told(self, refusal: NoRoom) -> None:
         """The network thread knows that this refusal is over."""
@@ -145,6 +149,12 @@ class FetchBuffer:
             if all(fetch.topic_partition in withheld for fetch in answer.left)
         )
         return self._size_bytes - kept_bytes - sum(size for tp, size in self._bytes.items() if tp in withheld)
+
+    def _limit_beside_withheld(self, limit_bytes: int, counted_bytes: int) -> int:
+        """How much may count: the less, the further what is withheld is above the limit. Where partitions are paused in
+        turn, each would else fill the buffer once, and keep what it has."""
+        above_bytes = max(0, self._size_bytes - counted_bytes - limit_bytes)
+        return max(limit_bytes - above_bytes, min(limit_bytes, LEAST_COUNTED_BYTES))
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
         """What came in one answer."""

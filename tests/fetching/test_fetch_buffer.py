@@ -7,12 +7,13 @@ from collections.abc import Collection
 from itertools import count
 
 from kwire.epochs import AssignmentEpoch
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import LEAST_COUNTED_BYTES, CompletedFetch, FetchBuffer
 from kwire.model import TopicPartition
 
 A = TopicPartition("a", 0)
 B = TopicPartition("b", 0)
 C = TopicPartition("c", 0)
+MIB = 1024 * 1024
 
 
 def fetch(tp: TopicPartition = A, size_bytes: int = 100) -> CompletedFetch:
@@ -100,6 +101,24 @@ def test_room_is_reported_beside_however_much_is_paused() -> None:
     buffer = answered([fetch(A, 1_000)], [fetch(B, 100)])
     assert buffer.room_bytes(100, {A}) == 0
     collect(buffer, paused={A})
+    assert is_drained(buffer)
+
+
+def test_what_is_paused_beyond_the_limit_leaves_less_room_and_always_some() -> None:
+    """Partitions that are paused in turn filled the buffer once each: 1.2 GB of 32 partitions, at 64 MiB."""
+    buffer = answered([fetch(A, 4 * MIB)])
+    assert buffer.room_bytes(4 * MIB, {A}) == 4 * MIB
+    buffer.put([fetch(A, 2 * MIB)])
+    assert buffer.room_bytes(4 * MIB, {A}) == 2 * MIB
+    buffer.put([fetch(A, 4 * MIB)])
+    assert buffer.room_bytes(4 * MIB, {A}) == LEAST_COUNTED_BYTES
+
+
+def test_room_is_reported_where_paused_partitions_leave_little() -> None:
+    buffer = answered([fetch(A, 10 * MIB)], [fetch(B, LEAST_COUNTED_BYTES)])
+    assert buffer.room_bytes(4 * MIB, {A}) == 0
+    assert not is_drained(buffer)
+    collect(buffer, {A})
     assert is_drained(buffer)
 
 
