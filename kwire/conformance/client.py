@@ -12,6 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from kwire.clock import Deadline
+from kwire.conformance.addressed import expect_about
 from kwire.errors import DisconnectError, InvalidArgumentError, KafkaError, KafkaTimeoutError, ProtocolError
 from kwire.protocol.framing import DEFAULT_MAX_FRAME_BYTES, LENGTH_BYTES, Framing
 
@@ -182,8 +183,11 @@ class ClientConnection(RawConnection):
             DisconnectError: The broker closed the connection.
             KafkaTimeoutError: The broker did not answer in time.
             ProtocolError: The answer does not follow the protocol.
+            NonconformanceError: It is about partitions that were not asked for.
         """
-        return self._asking.ask(request, version)
+        answer = self._asking.ask(request, version)
+        expect_about(request, answer)
+        return answer
 
 
 class _Asking:

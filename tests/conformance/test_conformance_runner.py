@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from uuid import UUID
 
 import pytest
 
+from kwire.conformance.report import CaseStatus
 from kwire.conformance.runner import RunOptions, connect, run, run_case, select
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
 from kwire.testing import Cluster
 
 
@@ -30,6 +33,35 @@ def test_a_broker_that_returns_no_records_fails_and_is_judged_to_the_end(cluster
     reasons = {result.check: result.reason for result in report.results}
     assert reasons["shows where the logs diverge"] == "no records came from the start of a topic that has some"
     assert reasons["refuses a wrong epoch"] == ""
+
+
+def _of_another_topic(answer: FetchResponse | ListOffsetsResponse) -> None:
+    for topic in answer.responses if isinstance(answer, FetchResponse) else answer.topics:
+        if isinstance(topic, ListOffsetsTopicResponse):
+            topic.name = "another"
+        else:
+            topic.topic, topic.topic_id = "another", UUID(int=7)
+
+
+def _of_another_partition(answer: FetchResponse | ListOffsetsResponse) -> None:
+    for topic in answer.responses if isinstance(answer, FetchResponse) else answer.topics:
+        for partition in topic.partitions:
+            partition.partition_index += 1
+
+
+@pytest.mark.parametrize("change", [_of_another_topic, _of_another_partition])
+@pytest.mark.parametrize("request_class", [FetchRequest, ListOffsetsRequest])
+def test_answers_about_what_was_not_asked_for_fail(
+    cluster: Cluster,
+    request_class: type[FetchRequest | ListOffsetsRequest],
+    change: Callable[[FetchResponse | ListOffsetsResponse], None],
+) -> None:
+    """Checks look at the one partition of an answer: a broker that named others passed them all."""
+    cluster.control.on(request_class).edit(change)  # type: ignore[arg-type]  # the answers to that request
+    report = run(cluster.bootstrap_servers, RunOptions(only=(request_class.__name__.removesuffix("Request"),)))
+    failed = [result for result in report.results if result.status is CaseStatus.FAILED]
+    assert len(failed) > len(report.results) / 2
+    assert any("were asked for" in result.reason for result in failed)
 
 
 def test_a_check_that_stumbles_has_failed(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
