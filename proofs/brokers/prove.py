@@ -180,6 +180,8 @@ def conformance(broker: Broker) -> list[Result]:
         with broker.start() as running:
             report = run(running.servers, RunOptions(only=(area,)))
             survived = running.is_alive()
+        # The pattern may be the name of an API as well, whose cases are of other areas.
+        report = replace(report, results=tuple(each for each in report.results if each.area == area))
         found += report.results if survived else one_by_one(broker, report)
     return found
 
