@@ -5,16 +5,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kwire.cli.exits import FAILED, WRONG_USAGE
-from kwire.cli.settings import collect_settings, of_connection
+from kwire.cli.exits import FAILED, WRONG_USAGE, sigterm_interrupts
+from kwire.cli.options import settings_of
+from kwire.cli.settings import of_connection
 from kwire.config import ConsumerConfig, SecurityProtocol
 from kwire.errors import InvalidArgumentError, KafkaError
 
@@ -24,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def judge_broker(
-    bootstrap: Annotated[str, typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="The broker to judge.")],
+    bootstrap: Annotated[
+        str | None, typer.Option("--bootstrap", "-b", metavar="HOST:PORT", help="The broker to judge.")
+    ] = None,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Also write the report there, for machines.")
     ] = None,
@@ -55,8 +56,9 @@ def judge_broker(
     judged.
     """
     try:
-        access = _access(bootstrap, properties or (), config)
-        report = _run(bootstrap, timeout=timeout, jobs=jobs, only=only or [], access=access)
+        judged = ConsumerConfig.of(of_connection(settings_of(bootstrap, properties, config, {})))
+        with sigterm_interrupts():
+            report = _run(judged, timeout=timeout, jobs=jobs, only=only or [])
         if json_file is not None:
             json_file.write_text(report.to_json() + "\n")
     except (KafkaError, OSError) as error:
@@ -69,13 +71,8 @@ def judge_broker(
     raise typer.Exit(0 if report.ok else FAILED)
 
 
-def _access(bootstrap: str, properties: Sequence[str], file: Path | None) -> Access | None:
-    """TLS and the login; None without either. Raises: ConfigError; InvalidArgumentError: that is no address."""
-    from kwire.conformance.client import BrokerAddress
-
-    BrokerAddress.parse(bootstrap)
-    settings = collect_settings(flags=[], properties=properties, environ=os.environ, file=file, defaults={})
-    config = ConsumerConfig.of({**of_connection(settings), "bootstrap_servers": bootstrap})
+def _access(config: ConsumerConfig) -> Access | None:
+    """TLS and the login; None without either."""
     if config.security_protocol is SecurityProtocol.PLAINTEXT:
         return None
     from kwire.conformance.access import Access
@@ -83,9 +80,10 @@ def _access(bootstrap: str, properties: Sequence[str], file: Path | None) -> Acc
     return Access(config)
 
 
-def _run(bootstrap: str, *, timeout: float, jobs: int, only: list[str], access: Access | None) -> Report:
+def _run(config: ConsumerConfig, *, timeout: float, jobs: int, only: list[str]) -> Report:
     from kwire.conformance.runner import RunOptions, run
 
+    bootstrap, access = str(config.bootstrap_servers[0]), _access(config)
     progress = CheckCounter() if sys.stderr.isatty() else None
     options = RunOptions(timeout_s=timeout, jobs=jobs, only=tuple(only), access=access)
     report = run(bootstrap, options, on_result=progress)

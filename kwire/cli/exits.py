@@ -67,10 +67,21 @@ def _complain(error: Exception, code: int) -> int:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Within it SIGTERM ends the command as Ctrl-C does: what runs is taken down, and files are removed."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Within it SIGTERM ends the command as Ctrl-C does, but for the exit code: what runs is taken down, and files are
+    removed."""
+    received: list[int] = []
+
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         yield
+    except KeyboardInterrupt:
+        if received:
+            raise typer.Exit(128 + signal.SIGTERM) from None
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kwire.cli.exits import clean_exits, sigterm_interrupts
-from kwire.errors import InvalidArgumentError
+from kwire.errors import ConfigError, InvalidArgumentError
 
 if TYPE_CHECKING:
     from kwire.testing import Cluster
@@ -55,16 +55,19 @@ def run_fake_cluster(
         from kwire.testing import Cluster
 
         if port + brokers - 1 > MAX_PORT:
-            raise InvalidArgumentError(f"--port {port} leaves no ports for {brokers} brokers: the last is {MAX_PORT}")
-        cluster = Cluster(
-            brokers,
-            topics=parse_topics(topics),
-            port=port,
-            release=release,
-            security_protocol=security_protocol,
-            tls=tls or None,
-            users=parse_users(users or []),
-        )
+            raise ConfigError(f"--port {port} leaves no ports for {brokers} brokers: the last is {MAX_PORT}")
+        try:
+            cluster = Cluster(
+                brokers,
+                topics=parse_topics(topics),
+                port=port,
+                release=release,
+                security_protocol=security_protocol,
+                tls=tls or None,
+                users=parse_users(users or []),
+            )
+        except InvalidArgumentError as error:
+            raise ConfigError(str(error)) from error
         with _running(cluster, port):
             print(cluster.bootstrap_servers, flush=True)
             print_client_config(cluster.client_config())

@@ -70,6 +70,7 @@ def test_a_port_that_is_taken_is_told_in_one_line(command: Command) -> None:
     assert outcome.err.startswith(f"kwire: no broker can listen at --port {port}: Address already in use")
     assert outcome.err.count("\n") == 1
     outcome = command("fake", "--port", 65535, "--brokers", 2)
+    assert outcome.code == 2
     assert outcome.err == "kwire: --port 65535 leaves no ports for 2 brokers: the last is 65535\n"
 
 
@@ -92,6 +93,7 @@ def test_with_tls_and_users_it_prints_what_clients_have_to_set(number: signal.Si
             assert read_with_confluent(config, "orders") == []
             process.send_signal(number)
             assert process.communicate(timeout=TIMEOUT_S) == ("", "")
+            assert process.returncode == 128 + number
             assert not Path(config["ssl.truststore.location"]).exists()
         finally:
             process.kill()
