@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -81,6 +82,16 @@ def test_what_a_session_lasts_by_is_the_brokers_setting_with_the_consumer_protoc
 def test_heartbeats_are_not_missed_where_none_are_due() -> None:
     assert reasons(described(last_heartbeat_s=99.0, generation=None)) == []
     assert reasons(described(CauseKind.JOINING, last_heartbeat_s=99.0)) == []
+
+
+def test_who_was_never_a_member_has_to_find_the_coordinator() -> None:
+    """With brokers that nobody ever reached a consumer was healthy for ever."""
+    searching = Cause(kind=CauseKind.NO_COORDINATOR, text="the coordinator is not known", for_s=45.0)
+    stranger = described(generation=None, last_heartbeat_s=None)
+    assert reasons(replace(stranger, causes=(searching,))) == []
+    searching = replace(searching, for_s=45.1)
+    assert reasons(replace(stranger, causes=(searching,))) == [CauseKind.NO_COORDINATOR]
+    assert reasons(replace(described(), causes=(searching,))) == []
 
 
 def test_a_lag_counts_if_the_caller_gives_a_bound() -> None:
