@@ -59,7 +59,10 @@ class NetworkThread:
         self._client_id = client_id
         self._security = Security(config)  # here: certificates that cannot be used are the caller's error
         self._started = threading.Event()
-        self._thread = threading.Thread(target=self._main, name=f"kwire-network {client_id}", daemon=True)
+        try:
+            self._thread = threading.Thread(target=self._main, name=f"kwire-network {client_id}", daemon=True)
+        except RuntimeError as error:  # from Python 3.12 on, of a subinterpreter
+            raise _cannot_be_started(error) from error
 
     def start(self) -> None:
         """Returns when the thread takes events.
@@ -76,10 +79,7 @@ class NetworkThread:
         try:
             self._thread.start()
         except RuntimeError as error:  # of the system, of a subinterpreter, or of an interpreter that ends
-            raise NoThreadError(
-                f"the network thread cannot be started: {error}; raise the limit of threads (ulimit -u, a container's "
-                "pids limit), or make the consumer in the main interpreter, before it ends"
-            ) from error
+            raise _cannot_be_started(error) from error
         if not self._started.wait(START_TIMEOUT_S):
             raise NoThreadError(
                 f"the network thread has not run for {START_TIMEOUT_S:.0f} s: this process runs no Python threads; "
@@ -133,6 +133,13 @@ def _failure(error: BaseException) -> KafkaError:
         failure = InternalError(f"the network thread has died: {alone!r}; this is a bug, please report it")
     failure.__cause__ = error
     return failure
+
+
+def _cannot_be_started(error: RuntimeError) -> NoThreadError:
+    return NoThreadError(
+        f"the network thread cannot be started: {error}; raise the limit of threads (ulimit -u, a container's pids "
+        "limit), or make the consumer in the main interpreter, before it ends"
+    )
 
 
 def _refusal(patch: str) -> NoThreadError:

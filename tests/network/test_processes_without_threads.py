@@ -63,6 +63,17 @@ def test_a_system_that_starts_no_more_threads_is_named(monkeypatch: pytest.Monke
         Consumer(bootstrap_servers="127.0.0.1:9")
 
 
+def test_an_interpreter_without_daemon_threads_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a subinterpreter of Python 3.12 and newer, which refuses the thread before it is started."""
+
+    def make(_thread: threading.Thread, **_options: object) -> None:
+        raise RuntimeError("daemon threads are disabled in this (sub)interpreter")
+
+    monkeypatch.setattr(threading.Thread, "__init__", make)
+    with pytest.raises(NoThreadError, match=r"are disabled in this .* make the consumer in the main interpreter"):
+        Consumer(bootstrap_servers="127.0.0.1:9")
+
+
 def test_a_thread_that_is_never_let_run_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in uWSGI without `enable-threads`: making a consumer hung for ever."""
     monkeypatch.setattr(threading.Thread, "start", lambda _thread: None)
