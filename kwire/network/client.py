@@ -149,6 +149,7 @@ class NetworkClient:
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
         self._proven_at_ms = -math.inf
+        self._known_addresses: set[tuple[str, int]] = set()  # of brokers that were of use
         self.bootstrap_error: KafkaError | None = None
         self.connection_failures = ""
 
@@ -367,6 +368,7 @@ class NetworkClient:
             completed=self._completed,
             wake=self._on_change,
             on_answers=self.on_answers,
+            is_known=_address(node) in self._known_addresses,
             now_ms=now_ms,
         )
         self._connections[key] = connection
@@ -415,6 +417,7 @@ class NetworkClient:
             self._forget_bootstrap_failures(connection.dialled_at_ms)
             self._outages.over(connection, now_ms)
             self._proven_at_ms, self.bootstrap_error = now_ms, None
+            self._known_addresses.add(_address(connection.node))
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error

@@ -87,6 +87,7 @@ class Connection:
         security: how connections are secured.
         longest_wait_ms: how long the answer to a request of this connection may take on purpose.
         metrics: what counts requests and answers.
+        is_known: whether a connection to that address was of use before: it is the right listener.
         on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
 
     Attributes:
@@ -111,6 +112,7 @@ class Connection:
         completed: deque[Completed],
         wake: Callable[[], None],
         on_answers: Callable[[], None],
+        is_known: bool,
         now_ms: float,
     ) -> None:
         self.node = node
@@ -126,6 +128,7 @@ class Connection:
         self._transport = transport
         self._security = security
         self._longest_wait_ms = longest_wait_ms
+        self._is_known = is_known
         self._metrics = metrics
         self._traffic = metrics.node(node.id)
         self._is_counted = False
@@ -446,12 +449,16 @@ class Connection:
         sent.unsent.on_failure(error, now_ms)
 
     def _as_kafka_error(self, error: Exception) -> KafkaError:
-        hint = ""
-        if self._handshake is not None and not self.is_ready:
-            hint = "" if self._handshake.asks_elsewhere else self._security.hint
-        elif self.is_ready and not self.is_proven:
-            hint = NO_ANSWER_HINT
-        return connection_failure(error, self.node, self._security, waits_for=self.waits_for, hint=hint)
+        return connection_failure(error, self.node, self._security, waits_for=self.waits_for, hint=self._hint)
+
+    @property
+    def _hint(self) -> str:
+        """Which listener it may be, where there is nothing but the end of the connection to go by."""
+        if self._is_known or self.is_proven or self._handshake is None:
+            return ""
+        if self.is_ready:
+            return NO_ANSWER_HINT
+        return "" if self._handshake.asks_elsewhere else self._security.hint
 
     @property
     def waits_for(self) -> str:
