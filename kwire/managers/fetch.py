@@ -55,7 +55,7 @@ log = part_logger("fetch")
 ANSWER_SHARE = 4
 ANSWER_SHARE_PER_CONNECTION = 2
 # What a partition may answer where the user does not say. Together they fill an answer. With less than 1 MiB, Java's
-# default, one partition alone would be slow; more than 4 MiB makes nothing faster (measured).
+# default, one partition alone would be slow; more than 4 MiB makes nothing faster that is near.
 LEAST_PARTITION_BYTES = 1024 * 1024
 MOST_PARTITION_BYTES = 4 * LEAST_PARTITION_BYTES
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)

@@ -47,7 +47,7 @@ GUIDE: Mapping[str, Mapping[str, str]] = {
         "fetch_min_bytes": "Higher, for fewer and larger answers, at the price of latency.",
         "fetch_max_wait_ms": "With `fetch_min_bytes`: how long that may delay a record.",
         "fetch_max_bytes": "Lower, if memory is short.",
-        "max_partition_fetch_bytes": "To bound what one partition gets in one answer.",
+        "max_partition_fetch_bytes": "Higher, to 16 MiB, if brokers are far away; lower, if memory is short.",
         "fetch_buffer_bytes": "Higher, if polls wait for fetches; lower, if memory is short.",
     },
     "Metadata": {
