@@ -10,6 +10,7 @@ matches them and decide nothing. `connection` asks `decide` once for each reques
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -79,6 +80,8 @@ class Intent(Generic[Q]):
 
     def observe(self, see: Callable[[Q, RequestContext], None] | None = None) -> Rule:
         """Count them, and show them to `see`."""
+        if see is not None:
+            _check_function("see", see)
         rule = self._rule(Action.OBSERVE)
         rule.see = see  # type: ignore[assignment]  # only requests of that type come
         return rule
@@ -92,7 +95,8 @@ class Intent(Generic[Q]):
         return self._rule(Action.DROP, is_handled=handled)
 
     def delay(self, delay_ms: float, *, handled: bool = False) -> Rule:
-        """Handle them later, or (`handled`) at once but answer later."""
+        """Handle them later, by so many milliseconds, or (`handled`) at once but answer later."""
+        _check_delay(delay_ms)
         rule = self._rule(Action.DELAY, is_handled=handled)
         rule.delay_ms = delay_ms
         return rule
@@ -103,6 +107,7 @@ class Intent(Generic[Q]):
 
     def corrupt(self, change: Callable[[bytes], bytes]) -> Rule:
         """Send other bytes than the answer's; they come without the frame's length."""
+        _check_function("change", change)
         rule = self._rule(Action.CORRUPT, is_handled=True)
         rule.corrupt = change
         return rule
@@ -110,21 +115,31 @@ class Intent(Generic[Q]):
     def write(self, pieces: Callable[[bytes], Iterable[tuple[float, bytes]]]) -> Rule:
         """Do what was asked, and write other bytes than the answer's frame: `pieces` makes of it what is written, each
         after so many milliseconds. They may be without end: it is over when the client has gone."""
+        _check_function("pieces", pieces)
         rule = self._rule(Action.WRITE, is_handled=True)
         rule.pieces = pieces
         return rule
 
     def edit(self, change: Callable[[Message], None]) -> Rule:
         """Do what was asked, and answer with what `change` makes of the answer."""
+        _check_function("change", change)
         rule = self._rule(Action.EDIT, is_handled=True)
         rule.edit = change
         return rule
 
     def answer(self, answer: Message | Callable[[Q], Message]) -> Rule:
-        """Answer this, or what the function makes of the request, instead of handling it."""
+        """Answer this, or what the function makes of the request, instead of handling it.
+
+        Raises:
+            InvalidArgumentError: It is neither a function nor an answer to such requests.
+        """
+        if isinstance(answer, Message):
+            _check_answer(self._request, answer)
+        else:
+            _check_function("answer", answer)
         rule = self._rule(Action.ANSWER)
         make = (lambda _request: answer) if isinstance(answer, Message) else answer
-        rule.answer = lambda request, _call: make(request)  # type: ignore[arg-type]  # as above
+        rule.answer = lambda request, _call: _check_answer(self._request, make(request))  # type: ignore[arg-type]  # as above
         return rule
 
     def _rule(self, action: Action, *, is_handled: bool = False) -> Rule:
@@ -160,8 +175,9 @@ class RequestControl:
             InvalidArgumentError: It is no type of requests, such as FetchRequest.
         """
         _check_type(request)
-        if times is not None and times < 1:
-            raise InvalidArgumentError(f"times is how often the rule fires, at least once; not {times}")
+        _check_times(times)
+        if where is not None:
+            _check_function("where", where)
         return Intent(self.rules, request, times, where)
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
@@ -191,6 +207,31 @@ class RequestControl:
 
     def _applies(self, rule: Rule, request: Request[Message], call: RequestContext) -> bool:
         return not rule.is_spent and type(request) is rule.request and rule.matches(request, call)
+
+
+def _check_times(times: object) -> None:
+    if times is not None and not (isinstance(times, int) and times >= 1):
+        raise InvalidArgumentError(f"times is how often the rule fires, at least once; not {times!r}")
+
+
+def _check_delay(delay_ms: object) -> None:
+    if not isinstance(delay_ms, int | float) or not 0 <= delay_ms < math.inf:
+        raise InvalidArgumentError(f"a delay is a number of milliseconds, 0 or more; not {delay_ms!r}")
+
+
+def _check_function(name: str, given: object) -> None:
+    """Raises: InvalidArgumentError. When the rule fires, the test is somewhere else."""
+    if isinstance(given, type) or not callable(given):
+        raise InvalidArgumentError(f"{name} is a function, not {given!r:.200}")
+
+
+def _check_answer(request: type[Request[Message]], answer: Message) -> Message:
+    """Raises: InvalidArgumentError."""
+    if not isinstance(answer, request.response_type):
+        raise InvalidArgumentError(
+            f"{request.__name__} is answered by {request.response_type.__name__}, not {answer!r:.200}"
+        )
+    return answer
 
 
 def _check_type(request: object) -> None:

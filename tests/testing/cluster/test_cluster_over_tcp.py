@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import socket
 import threading
 from functools import partial
@@ -12,7 +13,8 @@ import trio
 
 from kwire.conformance.client import BrokerAddress, ClientConnection
 from kwire.errors import DisconnectError, IllegalStateError, InvalidArgumentError
-from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.fetch import FetchResponse
+from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.protocol.schema import Request
 from kwire.testing import Cluster, NewRecord
 from kwire.testing.cluster.settings import BrokerSettings
@@ -160,6 +162,34 @@ def test_a_rule_about_no_type_of_requests_is_refused(request_type: object) -> No
             cluster.control.on(MetadataRequest, times=0)
         with pytest.raises(InvalidArgumentError, match="a throttle time is 0 ms or more, not -5"):
             cluster.throttle(MetadataRequest, -5)
+
+
+@pytest.mark.parametrize(
+    ("rule", "why"),
+    [
+        (lambda on: on(MetadataRequest).delay(-1), "number of milliseconds, 0 or more; not -1"),
+        (lambda on: on(MetadataRequest).delay(math.nan), "number of milliseconds, 0 or more; not nan"),
+        (lambda on: on(MetadataRequest).delay("1"), "number of milliseconds, 0 or more; not '1'"),
+        (lambda on: on(MetadataRequest).edit(None), "change is a function, not None"),
+        (lambda on: on(MetadataRequest).corrupt(b""), "change is a function, not b''"),
+        (lambda on: on(MetadataRequest).write(()), r"pieces is a function, not \(\)"),
+        (lambda on: on(MetadataRequest).observe(3), "see is a function, not 3"),
+        (lambda on: on(MetadataRequest).answer(None), "answer is a function, not None"),
+        (lambda on: on(MetadataRequest).answer(MetadataResponse), "answer is a function, not <class"),
+        (
+            lambda on: on(MetadataRequest).answer(FetchResponse()),
+            "MetadataRequest is answered by MetadataResponse, not",
+        ),
+        (lambda on: on(MetadataRequest, where=3), "where is a function, not 3"),
+        (lambda on: on(MetadataRequest, times=1.5), "at least once; not 1.5"),
+    ],
+)
+def test_a_rule_that_could_not_fire_is_refused_where_it_is_made(
+    rule: Callable[[Callable[..., object]], object], why: str
+) -> None:
+    """It failed when a request came, with an error that did not name the rule, or passed without its fault."""
+    with Cluster() as cluster, pytest.raises(InvalidArgumentError, match=why):
+        rule(cluster.control.on)
 
 
 def test_a_cluster_that_is_not_started_has_no_address() -> None:
