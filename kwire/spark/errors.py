@@ -120,11 +120,12 @@ def no_offset_at(tp: TopicPartition, timestamp_ms: int) -> OffsetsError:
     )
 
 
-def initial_offsets_of_others(topics: Iterable[str], source_index: int) -> OptionError:
+def offsets_of_others(topics: Iterable[str], source_index: int) -> OptionError:
     return OptionError(
-        f"the checkpoint says of source {source_index} that it began with {', '.join(sorted(topics))}, which this "
-        "source does not read. Each source of a query needs its own number in the option kwire.sourceIndex: 0, 1, ... "
-        "in the order in which the query has them. If it was to read other topics before, give it another checkpoint"
+        f"the checkpoint has source {source_index} at offsets of {', '.join(sorted(topics))}, which this source does "
+        "not read. A query that is to read other topics needs another checkpoint, and a pipeline another table. Each "
+        "source of a query that has several needs its own number in the option kwire.sourceIndex: 0, 1, ... in the "
+        "order in which the query has them"
     )
 
 

@@ -74,10 +74,18 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._looked_up
         file = InitialOffsets(location, self._options.source_index)
         offsets = file.read() or file.add(self._reader.initial(self._options.start))
+        self._check_topics(offsets)
+        return offsets
+
+    def _check_topics(self, offsets: Offsets) -> None:
+        """A checkpoint may be another query's. Once a batch is planned it is in the checkpoint, and spoils it.
+
+        Raises:
+            OptionError: Nothing in these offsets is what this source is to read.
+        """
         topics = {tp.topic for tp in offsets}
         if topics and not any(is_wanted(topic, self._options.strategy) for topic in topics):
-            raise errors.initial_offsets_of_others(topics, self._options.source_index)
-        return offsets
+            raise errors.offsets_of_others(topics, self._options.source_index)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """What there is when the query begins is all it reads."""
@@ -101,6 +109,7 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start if end == begin else to_spark(end)
 
     def _available(self, start: Offsets) -> Offsets:
+        self._check_topics(start)
         if not self._is_available_now:
             return self._reader.latest(start)
         if self._target is None:

@@ -114,6 +114,32 @@ def test_a_first_batch_that_begins_behind_its_end_when_asked_again_is_told_as_wh
         each.stop()
 
 
+@pytest.mark.parametrize("loss", ["true", "false"])
+@pytest.mark.parametrize(
+    "order",
+    [
+        {},
+        {
+            "kwire.freshFirst": "stateless",
+            "kwire.freshOffsetsPerTrigger": "10",
+            "kwire.backfillOffsetsPerTrigger": "10",
+        },
+    ],
+)
+def test_a_checkpoint_of_another_topic_is_refused_before_a_batch_is_planned(
+    cluster: Cluster, loss: str, order: dict[str, str]
+) -> None:
+    """A planned batch stands in the checkpoint: with the right topic again the query failed each time, and by the
+    advice of its error, failOnDataLoss=false, it read all records a second time."""
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "b", "failOnDataLoss": loss, **order}
+    source = KwireDataSource(options)
+    reader = source.streamReader(source.schema())
+    assert isinstance(reader, KwireStreamReader)
+    with pytest.raises(OptionError, match=r"source 0 at offsets of a, .* needs another checkpoint"):
+        reader.latestOffset({"a": {"0": 20}}, ReadAllAvailable())
+    reader.stop()
+
+
 @pytest.mark.parametrize("topics", [{"subscribe": "b"}, {"subscribePattern": "^b"}, {"assign": '{"b": [0]}'}])
 @pytest.mark.parametrize("loss", ["true", "false"])
 def test_a_source_that_finds_the_beginning_of_another_one_asks_for_its_number(
@@ -133,7 +159,7 @@ def test_a_source_that_finds_the_beginning_of_another_one_asks_for_its_number(
 
     first, second, numbered = reader(subscribe="a"), reader(**topics), reader(**topics, **{"kwire.sourceIndex": "1"})
     assert first.initialOffset() == {"a": {"0": 20}}
-    with pytest.raises(OptionError, match=r"source 0 that it began with a, .* kwire\.sourceIndex"):
+    with pytest.raises(OptionError, match=r"source 0 at offsets of a, .* kwire\.sourceIndex"):
         second.initialOffset()
     assert numbered.initialOffset() == {"b": {"0": 20}}
     for each in (first, second, numbered):
