@@ -31,6 +31,8 @@ class CauseKind(StrEnum):
     """A method of the rebalance listener has not returned."""
     SLOW_HANDLER = "slow_handler"
     BROKER_DOWN = "broker_down"
+    THROTTLED = "throttled"
+    """The broker holds this client back, by a quota."""
     NO_COORDINATOR = "no_coordinator"
     UNKNOWN_TOPIC = "unknown_topic"
     AUTHENTICATION = "authentication"

@@ -261,6 +261,15 @@ class NetworkClient:
             found.setdefault(_address(each.node), each)
         return list(found.values())
 
+    def throttled_until_ms(self, now_ms: float) -> dict[tuple[str, int], float]:
+        """Until when brokers hold this client back, by address; of those that do."""
+        found: dict[tuple[str, int], float] = {}
+        for each in self._connections.values():
+            if each.throttled_until_ms > now_ms:
+                address = _address(each.node)
+                found[address] = max(each.throttled_until_ms, found.get(address, now_ms))
+        return found
+
     def _silent(self, now_ms: float) -> Iterator[BrokerConnectionFailure]:
         """Those whose first answers do not come."""
         for each in self._connections.values():

@@ -36,7 +36,11 @@ class NetworkDescriber:
         """What the network thread knows. Who asked has its own part to add."""
         managers, failures = self._managers, self._client.broker_failures(now_ms)
         describer = PartitionDescriber(
-            managers.metadata, failures, now_ms, read_committed=bool(self._config.isolation_level.value)
+            managers.metadata,
+            failures,
+            self._client.throttled_until_ms(now_ms),
+            now_ms,
+            read_committed=bool(self._config.isolation_level.value),
         )
         coordinator, member = managers.coordinator.standing(), managers.membership.standing()
         return ConsumerDescription(

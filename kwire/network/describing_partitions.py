@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kwire.clock import NEVER_MS
 from kwire.description.values import Cause, CauseKind, PartitionDescription, age_s
@@ -50,12 +50,14 @@ class PartitionDescriber:
         self,
         metadata: MetadataManager,
         failures: Sequence[BrokerConnectionFailure],
+        throttled_until_ms: Mapping[tuple[str, int], float],
         now_ms: float,
         *,
         read_committed: bool,
     ) -> None:
         self._metadata = metadata
         self._failures = {(each.node.host, each.node.port): each for each in failures}
+        self._throttled_until_ms = throttled_until_ms
         self._now_ms = now_ms
         self._read_committed = read_committed
 
@@ -106,6 +108,9 @@ class PartitionDescriber:
             yield self._no_leader(partition.topic_partition)
         elif failure is not None:
             yield broker_cause(failure, self._now_ms)
+        throttle = None if leader is None else self._throttle(leader)
+        if throttle is not None:
+            yield throttle
         if not partition.has_valid_position:
             yield self._no_position(partition, cursor)
         elif fetch.error is not None:
@@ -116,8 +121,15 @@ class PartitionDescriber:
                 next_try_in_s=wait_s(fetch.next_try_ms, self._now_ms),
             )
         if partition.has_position:
-            is_answered = leader is not None and failure is None and fetch.error is None
+            is_answered = leader is not None and failure is None and throttle is None and fetch.error is None
             yield from self._at_position(partition, is_answered=is_answered)
+
+    def _throttle(self, leader: Node) -> Cause | None:
+        until_ms = self._throttled_until_ms.get((leader.host, leader.port))
+        if until_ms is None:
+            return None
+        text = f"broker {leader} holds this client back, by a quota"
+        return Cause(kind=CauseKind.THROTTLED, text=text, next_try_in_s=wait_s(until_ms, self._now_ms))
 
     def _no_leader(self, tp: TopicPartition) -> Cause:
         cluster = self._metadata.cluster

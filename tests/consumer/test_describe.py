@@ -28,6 +28,7 @@ from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
 )
+from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.testing import Cluster
@@ -326,6 +327,22 @@ def test_a_broker_that_is_down(cluster: Cluster, open_consumer: Callable[..., Co
     assert cause.for_s is not None
     cluster.start_broker(dead)
     poll_until(consumer, lambda it: CauseKind.BROKER_DOWN not in kinds(it))
+
+
+def test_a_broker_that_holds_the_client_back_by_a_quota(
+    cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]
+) -> None:
+    """That there is nothing new was said of partitions that nobody could ask about."""
+    consumer = open_consumer("orders")
+    poll_until_cause(consumer, CauseKind.AT_END)
+    cluster.throttle(FetchRequest, 30_000)
+    found, cause = poll_until_cause(consumer, CauseKind.THROTTLED)
+    assert "holds this client back, by a quota" in cause.text
+    assert cause.next_try_in_s is not None
+    assert cause.next_try_in_s > 20
+    assert CauseKind.AT_END not in kinds(found)
+    cluster.throttle(FetchRequest, 0)
+    consumer.close(0.0)
 
 
 def test_a_login_that_is_refused() -> None:
