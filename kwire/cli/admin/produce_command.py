@@ -106,6 +106,7 @@ class RecordMaker:
         self._key = None if key is None else self._or_null(key.encode("utf-8", "surrogateescape"))
         self._separator = None if key_separator is None else unescape("--key-separator", key_separator)
         self._headers = tuple(map(_header, headers))
+        self._lines = 0
         if self._separator == b"":
             raise ConfigError("--key-separator: it is empty")
 
@@ -113,16 +114,24 @@ class RecordMaker:
         """Raises: ConfigError, over a line without a key where there should be one."""
         from kwire.conformance.batches import RecordToWrite
 
+        self._lines += 1
         key, value = self._key, line
         if self._separator is not None:
             found, separator, value = line.partition(self._separator)
             if not separator:
-                raise ConfigError(f"there is no {self._separator!r} in the line {line[:60]!r}, so it has no key")
+                raise ConfigError(
+                    f"line {self._lines} has no key: there is no {_shown(self._separator)} in {_shown(line[:60])}; "
+                    "neither it nor what follows was written"
+                )
             key = self._or_null(found)
         return RecordToWrite(value=self._or_null(value), key=key, headers=self._headers)
 
     def _or_null(self, data: bytes) -> bytes | None:
         return None if data == self._null else data
+
+
+def _shown(data: bytes) -> str:
+    return repr(data.decode("utf-8", "backslashreplace"))
 
 
 def _header(text: str) -> Header:
