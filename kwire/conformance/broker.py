@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
@@ -16,7 +17,7 @@ from kwire.clock import Deadline
 from kwire.conformance.client import CLIENT_ID, BrokerAddress, ClientConnection, RawConnection
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
 from kwire.conformance.offer import BrokerOffer
-from kwire.errors import KafkaTimeoutError
+from kwire.errors import KafkaError, KafkaTimeoutError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import (
@@ -160,10 +161,10 @@ class JudgedBroker:
         with self.connect(address) as connection:
             return connection.ask(request, self.highest(type(request)) if version is None else version)
 
-    def metadata(self, *topics: str) -> MetadataResponse:
+    def metadata(self, *topics: str, address: BrokerAddress | None = None) -> MetadataResponse:
         """The cluster and these topics, none of which is created by asking."""
         wanted = [MetadataRequestTopic(name=name) for name in topics]
-        return self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False))
+        return self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), address=address)
 
     # --- making ----------------------------------------------------------------------------------------------
 
@@ -191,7 +192,20 @@ class JudgedBroker:
         found = self.wait_for_leaders(name)
         # Metadata names leaders before these have noticed it themselves.
         wait_for(lambda: self._leads(found), f"{self.address} to lead {name}")
+        # A transaction's coordinator may be any broker, and refuses topics that it has not heard of.
+        for node in self.metadata().brokers:
+            if node.node_id != self.node_id:
+                address = BrokerAddress(node.host, node.port)
+                wait_for(partial(self._is_known_at, address, name), f"{address} to know {name}")
         return SuiteTopic(name, found.topic_id)
+
+    def _is_known_at(self, address: BrokerAddress, name: str) -> bool:
+        """Whether another broker knows the topic; one that cannot be asked is not waited for."""
+        try:
+            answer = self.metadata(name, address=address)
+        except KafkaError:
+            return True
+        return only(answer.topics, "topic in the answer").error_code == ErrorCode.NONE
 
     def empty_topic(self) -> SuiteTopic:
         """A topic with `EMPTY_PARTITIONS` partitions that nobody writes to. All share it: making topics takes time."""
