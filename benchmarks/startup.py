@@ -1,7 +1,8 @@
 """`scripts/bench startup`: how long `import` takes, and how long it is from there to the first record.
 
 Measured from the outside, in a fresh process each time: what the interpreter alone takes is measured too, and taken
-off. Each contestant reads the one record of a topic that is there before it starts.
+off. Each contestant reads the one record of a topic that is there before it starts: of a partition that it names, and
+as the only member of a new group.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
+from uuid import uuid4
 
 from benchmarks.opponents import TOP
 from benchmarks.places import place
@@ -20,7 +22,7 @@ from benchmarks.turns import OWN, Figures, Target, Turn, take_turns
 
 TOPIC = "startup"
 VALUE_BYTES = 100
-IMPORT, FIRST_RECORD = "import", "import to first record"
+IMPORT, FIRST_RECORD, IN_GROUP = "import", "import to first record", "import to first record of a group"
 INTERPRETER = "nothing but Python"
 OPPONENT = "confluent-kafka"
 TIMEOUT_S = 60.0
@@ -57,6 +59,36 @@ consumer.assign([TopicPartition({topic!r}, 0)])
 print(len(next(consumer).value), flush=True)
 """,
 }
+MEMBERS: Mapping[str, str] = {
+    OWN: """
+from kwire import Consumer
+consumer = Consumer({topic!r}, bootstrap_servers={servers!r}, group_id={group!r}, auto_offset_reset="earliest")
+(record,) = consumer.poll(30)
+print(len(record.value), flush=True)
+""",
+    OPPONENT: """
+from confluent_kafka import Consumer
+consumer = Consumer({{"bootstrap.servers": {servers!r}, "group.id": {group!r}, "auto.offset.reset": "earliest"}})
+consumer.subscribe([{topic!r}])
+print(len(consumer.poll(30).value()), flush=True)
+""",
+    "kafka-python": """
+from kafka import KafkaConsumer
+consumer = KafkaConsumer({topic!r}, bootstrap_servers={servers!r}, group_id={group!r}, auto_offset_reset="earliest")
+print(len(next(consumer).value), flush=True)
+""",
+    "aiokafka": """
+import asyncio
+from aiokafka import AIOKafkaConsumer
+async def main():
+    at = dict(bootstrap_servers={servers!r}, group_id={group!r}, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer({topic!r}, **at)
+    await consumer.start()
+    print(len((await consumer.getone()).value), flush=True)
+    await consumer.stop()
+asyncio.run(main())
+""",
+}
 
 
 def run(*, rounds: int) -> list[Figures]:
@@ -71,11 +103,19 @@ def run(*, rounds: int) -> list[Figures]:
     with place() as at:
         at.make(TOPIC, 1)
         at.fill(TOPIC, partitions=1, records=1, value_bytes=VALUE_BYTES)
-        readers: dict[str, Turn] = {
-            name: partial(timed, name, code.format(servers=at.servers, topic=TOPIC), f"{VALUE_BYTES}\n")
-            for name, code in {INTERPRETER: f"print({VALUE_BYTES})", **READERS}.items()
-        }
-        return found + less_interpreter(take_turns(FIRST_RECORD, rounds, readers))
+        for case, programs in ((FIRST_RECORD, READERS), (IN_GROUP, MEMBERS)):
+            readers: dict[str, Turn] = {
+                name: partial(timed_reader, name, code, at.servers)
+                for name, code in {INTERPRETER: f"print({VALUE_BYTES})", **programs}.items()
+            }
+            found += less_interpreter(take_turns(case, rounds, readers))
+    return found
+
+
+def timed_reader(contestant: str, code: str, servers: str) -> dict[str, float]:
+    """In a group that nobody was in before, where it is in one."""
+    program = code.format(servers=servers, topic=TOPIC, group=f"startup-{uuid4()}")
+    return timed(contestant, program, f"{VALUE_BYTES}\n")
 
 
 def timed(contestant: str, code: str, expected: str) -> dict[str, float]:

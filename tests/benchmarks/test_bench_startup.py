@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import startup
-from benchmarks.startup import IMPORT, INTERPRETER, OPPONENT, TARGETS, less_interpreter, timed
+from benchmarks.startup import IMPORT, IN_GROUP, INTERPRETER, OPPONENT, TARGETS, less_interpreter, timed
 from benchmarks.throughput.turn import WrongAnswerError
 from benchmarks.turns import OWN, Figures
 
@@ -31,3 +31,4 @@ def test_the_first_record_of_a_real_broker_is_timed() -> None:
     results = startup.run(rounds=1)
     assert all(target.verdict(results).split()[0] in ("met", "MISSED") for target in TARGETS)
     assert {each.contestant for each in results} >= {OWN, OPPONENT, "numpy"}
+    assert {each.contestant for each in results if each.case == IN_GROUP} == set(startup.MEMBERS)
