@@ -192,12 +192,17 @@ class JudgedBroker:
         found = self.wait_for_leaders(name)
         # Metadata names leaders before these have noticed it themselves.
         wait_for(lambda: self._leads(found), f"{self.address} to lead {name}")
-        # A transaction's coordinator may be any broker, and refuses topics that it has not heard of.
+        return SuiteTopic(name, found.topic_id)
+
+    def topic_that_all_know(self, partitions: int = 1) -> SuiteTopic:
+        """As `topic`, and all brokers know it: a transaction's coordinator may be any, and refuses what it has not
+        heard of."""
+        topic = self.topic(partitions)
         for node in self.metadata().brokers:
             if node.node_id != self.node_id:
                 address = BrokerAddress(node.host, node.port)
-                wait_for(partial(self._is_known_at, address, name), f"{address} to know {name}")
-        return SuiteTopic(name, found.topic_id)
+                wait_for(partial(self._is_known_at, address, topic.name), f"{address} to know {topic.name}")
+        return topic
 
     def _is_known_at(self, address: BrokerAddress, name: str) -> bool:
         """Whether another broker knows the topic; one that cannot be asked is not waited for."""
@@ -211,7 +216,7 @@ class JudgedBroker:
         """A topic with `EMPTY_PARTITIONS` partitions that nobody writes to. All share it: making topics takes time."""
         with self._emptying:
             if self._empty is None:
-                self._empty = self.topic(EMPTY_PARTITIONS)
+                self._empty = self.topic_that_all_know(EMPTY_PARTITIONS)
             return self._empty
 
     def wait_for_leaders(self, name: str) -> MetadataResponseTopic:

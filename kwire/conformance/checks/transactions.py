@@ -95,7 +95,7 @@ def refuses_an_empty_transactional_id(broker: JudgedBroker, version: int) -> Non
 
 @check(EndTxnRequest, needs=WRITING)
 def commits(broker: JudgedBroker, version: int) -> None:
-    topic, producer = broker.topic(), TransactionalProducer.start(broker)
+    topic, producer = broker.topic_that_all_know(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     pending = fetch(broker, topic, at(0), isolation=READ_COMMITTED)
     expect_equal(records_of(pending), [], "what readers of committed records see before the end")
@@ -108,7 +108,7 @@ def commits(broker: JudgedBroker, version: int) -> None:
 
 @check(EndTxnRequest, needs=WRITING)
 def aborts(broker: JudgedBroker, version: int) -> None:
-    topic, producer = broker.topic(), TransactionalProducer.start(broker)
+    topic, producer = broker.topic_that_all_know(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     producer_id = producer.producer.producer_id
     expect_ok(producer.end(committed=False, version=version).error_code, "EndTxn")
@@ -121,7 +121,7 @@ def aborts(broker: JudgedBroker, version: int) -> None:
 @check(EndTxnRequest, versions=f"{EPOCH_PER_TRANSACTION_FROM}+", needs=WRITING)
 def gives_each_transaction_an_epoch_of_its_own(broker: JudgedBroker, version: int) -> None:
     """KIP-890."""
-    topic, producer = broker.topic(), TransactionalProducer.start(broker)
+    topic, producer = broker.topic_that_all_know(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     before = producer.producer
     answer = producer.end(committed=True, version=version)
@@ -214,7 +214,7 @@ def fences_members_the_group_does_not_know(broker: JudgedBroker, version: int) -
 @check(DescribeTransactionsRequest, needs=WRITING)
 def describes_a_transaction(broker: JudgedBroker, version: int) -> None:
     """KIP-664."""
-    topic, producer = broker.topic(), TransactionalProducer.start(broker)
+    topic, producer = broker.topic_that_all_know(), TransactionalProducer.start(broker)
     write_in_transaction(producer, topic)
     request = DescribeTransactionsRequest(transactional_ids=[producer.transaction.name])
     answer = broker.ask(request, version, address=producer.transaction.address)
