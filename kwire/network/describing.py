@@ -16,6 +16,7 @@ from kwire.managers.membership import MemberStanding
 from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import Channel
 from kwire.metrics import ConsumerMetrics
+from kwire.model import Node
 from kwire.network.client import NetworkClient
 from kwire.network.describing_partitions import PartitionDescriber, broker_cause, wait_s
 from kwire.subscription.subscription import SubscriptionKind
@@ -50,7 +51,7 @@ class NetworkDescriber:
             causes=(
                 *(broker_cause(failure, now_ms) for failure in failures),
                 *self._coordinator_causes(coordinator, now_ms),
-                *(self._member_causes(member, now_ms) if managers.subscription.is_group else ()),
+                *(self._member_causes(member, coordinator.node, now_ms) if managers.subscription.is_group else ()),
                 *self._topic_causes(now_ms),
             ),
             partitions=tuple(
@@ -106,7 +107,7 @@ class NetworkDescriber:
                 next_try_in_s=wait_s(coordinator.next_try_ms, now_ms),
             )
 
-    def _member_causes(self, member: MemberStanding, now_ms: float) -> Iterator[Cause]:
+    def _member_causes(self, member: MemberStanding, coordinator: Node | None, now_ms: float) -> Iterator[Cause]:
         if (refusal := self._managers.membership.refusal) is not None:
             yield Cause(kind=_kind_of(refusal), text="the group does not take this member", error=str(refusal))
         elif (refusal := member.heartbeat_refusal) is not None:
@@ -128,8 +129,7 @@ class NetworkDescriber:
         elif member.is_joining:
             yield Cause(
                 kind=CauseKind.JOINING,
-                text="a rebalance is under way: it goes on when all other members have joined, and given back what "
-                "they lose",
+                text=self._joining(coordinator),
                 for_s=age_s(self._metrics.rebalances.since_ms, now_ms),
             )
         elif member.generation is not None and not self._managers.subscription.partitions:
@@ -138,6 +138,13 @@ class NetworkDescriber:
                 text="the group has given this member no partition: another member has not given one back yet, or "
                 "there are more members than partitions",
             )
+
+    def _joining(self, coordinator: Node | None) -> str:
+        if coordinator is None or self._client.is_connected(coordinator, Channel.COORDINATOR):
+            return (
+                "a rebalance is under way: it goes on when all other members have joined, and given back what they lose"
+            )
+        return f"the member joins when there is a connection to the coordinator, {coordinator}"
 
     # --- topics ---------------------------------------------------------------------------------------------
 

@@ -315,6 +315,16 @@ def test_another_member_has_not_given_back_what_it_has(open_consumer: Callable[.
     assert cause.for_s is not None or found.group is not None
 
 
+def test_a_coordinator_that_cannot_be_reached_is_nobody_elses_fault() -> None:
+    """The other members were said to be waited for, before the first JoinGroup was sent."""
+    with Cluster(topics={"orders": 1}, advertised=[("no.such.host.invalid", 9092)]) as cluster:
+        servers = ",".join(f"{host}:{port}" for host, port in cluster.client_addresses)
+        consumer: Consumer[bytes, bytes] = Consumer("orders", bootstrap_servers=servers, group_id="billing")
+        _, cause = poll_until_cause(consumer, CauseKind.JOINING)
+        assert "when there is a connection to the coordinator, no.such.host.invalid:9092" in cause.text
+        consumer.close(0.0)
+
+
 def test_a_broker_that_is_down(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:
     consumer = open_consumer("orders")
     poll_until_cause(consumer, CauseKind.AT_END)
