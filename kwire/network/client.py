@@ -33,6 +33,7 @@ from kwire.network.connection import Completed, Connection
 from kwire.network.handshake import Greeting
 from kwire.network.outages import OutageLog
 from kwire.network.security import Security
+from kwire.network.tls_errors import is_about_the_name
 from kwire.network.transport import Transport
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -248,7 +249,9 @@ class NetworkClient:
         found: dict[tuple[str, int], BrokerConnectionFailure] = {}
         for failure in self._failures.values():
             address = _address(failure.node)
-            if address in live:
+            # Nobody dials a bootstrap server again to find out whether it works by now.
+            is_over = address in live or (failure.node.id < 0 and failure.at_ms <= self._proven_at_ms)
+            if is_over and not self._is_refusal(failure):
                 continue
             other = found.get(address)
             since_ms = failure.since_ms if other is None else min(failure.since_ms, other.since_ms)
@@ -423,9 +426,8 @@ class NetworkClient:
         self._fallback.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
             self._failures.pop(key, None)
-            self._forget_bootstrap_failures(connection.dialled_at_ms)
             self._outages.over(connection, now_ms)
-            self._proven_at_ms, self.bootstrap_error = now_ms, None
+            self._proven_at_ms, self.bootstrap_error = max(self._proven_at_ms, connection.proven_at_ms), None
             self._known_addresses.add(_address(connection.node))
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
@@ -450,12 +452,6 @@ class NetworkClient:
             self.on_rebootstrap_required(now_ms)
             self._wake()
 
-    def _forget_bootstrap_failures(self, before_ms: float) -> None:
-        """Once a broker is used, nobody dials a bootstrap server to find out whether it works by now."""
-        for key, failure in list(self._failures.items()):
-            if key.node_id < 0 and failure.at_ms <= before_ms:
-                del self._failures[key]
-
     def _forget_failures(self, now_ms: float) -> None:
         nodes = self._nodes()
         for key, failure in list(self._failures.items()):
@@ -478,16 +474,21 @@ class NetworkClient:
     def _refusal(self, candidates: Iterable[Node]) -> AuthenticationError | None:
         """Why a broker and we do not accept each other: that says more than that others cannot be reached.
 
-        What was refused while some connection was in use is over. And a bootstrap server may be refused for its name,
-        which is not in the certificate: when brokers are known, that counts if all bootstrap servers are refused.
+        What was refused before a connection was accepted is over. And where brokers are known, a bootstrap server that
+        has another name than its certificate says nothing of them.
         """
-        failures = [failure for failure in map(self._failure_of, candidates) if failure is not None]
-        errors = {each.node.id: each.error for each in failures if each.at_ms > self._proven_at_ms}
-        refused = {node_id: error for node_id, error in errors.items() if isinstance(error, AuthenticationError)}
-        bootstrap = {each.node.id for each in failures if each.node.id < 0}
-        if len(bootstrap) < len(failures) and not bootstrap <= refused.keys():
-            refused = {node_id: error for node_id, error in refused.items() if node_id >= 0}
-        return next(iter(refused.values()), None)
+        knows_brokers = bool(self._nodes())
+        for failure in map(self._failure_of, candidates):
+            if failure is None or not self._is_refusal(failure):
+                continue
+            assert isinstance(failure.error, AuthenticationError)
+            if not (knows_brokers and failure.node.id < 0 and is_about_the_name(failure.error)):
+                return failure.error
+        return None
+
+    def _is_refusal(self, failure: _ConnectionFailure) -> bool:
+        """Whether a broker and we do not accept each other, and no connection was accepted since."""
+        return isinstance(failure.error, AuthenticationError) and failure.at_ms > self._proven_at_ms
 
     def _reasons(self, destination: Destination) -> str:
         """What is known of why there is no connection for a request."""

@@ -9,6 +9,7 @@ reader asks for such a turn when it has read; the writer only sends what did not
 
 from __future__ import annotations
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
@@ -93,6 +94,7 @@ class Connection:
     Attributes:
         is_ready: the handshake is over, and requests are taken.
         is_proven: the broker has accepted a login, or answered a request: it is of use.
+        proven_at_ms: when that was noticed.
         is_closed: all is over, and everything that was in flight has failed.
         error: why it broke, if it did.
         hung_up_on_greeting: the broker closed it instead of saying what it speaks.
@@ -119,6 +121,7 @@ class Connection:
         self.greeting = greeting
         self.is_ready = False
         self.is_proven = False
+        self.proven_at_ms = -math.inf
         self.is_closed = False
         self.error: KafkaError | None = None
         self.hung_up_on_greeting = False
@@ -224,7 +227,9 @@ class Connection:
             self._has_outgoing.set()
 
     def count(self, metrics: ConnectionMetrics, now_ms: float) -> None:
-        """Count what has become of it since it was looked at last."""
+        """Count, and note, what has become of it since it was looked at last."""
+        if self.is_proven and self.proven_at_ms == -math.inf:
+            self.proven_at_ms = now_ms
         if self.is_ready and not self._is_counted:
             self._is_counted = True
             metrics.created(now_ms)

@@ -26,6 +26,7 @@ _ADVICE: Mapping[int, str] = {
     62: _NAME,
     64: _NAME,
 }
+_UNRECOGNIZED = "the broker, or a proxy in front of it, does not know itself by this name"
 _OWN = "the broker refuses this client's certificate"
 # What the broker has told us by an alert, or what it must be that has answered, by OpenSSL's names.
 _MEANING: Mapping[str, str] = {
@@ -42,8 +43,8 @@ _MEANING: Mapping[str, str] = {
     "client: see ssl_enabled_protocols and ssl_keystore_location",
     "TLSV1_ALERT_PROTOCOL_VERSION": "client and broker speak no common version of TLS: see ssl_enabled_protocols",
     "UNSUPPORTED_PROTOCOL": "client and broker speak no common version of TLS: see ssl_enabled_protocols",
-    "TLSV1_UNRECOGNIZED_NAME": "the broker, or a proxy in front of it, does not know itself by this name",
-    "TLSV1_ALERT_UNRECOGNIZED_NAME": "the broker, or a proxy in front of it, does not know itself by this name",
+    "TLSV1_UNRECOGNIZED_NAME": _UNRECOGNIZED,
+    "TLSV1_ALERT_UNRECOGNIZED_NAME": _UNRECOGNIZED,
 }
 _NO_TLS = frozenset(
     {"WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_TOO_SMALL", "PACKET_LENGTH_TOO_LONG", "BAD_RECORD_TYPE"}
@@ -53,6 +54,11 @@ _NO_TLS = frozenset(
 def advice_of(error: ssl.SSLCertVerificationError) -> str:
     """What to do about a certificate that is not trusted."""
     return _ADVICE.get(error.verify_code, _TRUST)
+
+
+def is_about_the_name(error: KafkaError) -> bool:
+    """Whether a broker is refused, or refuses, for the name that it was reached by; others may reach it by another."""
+    return isinstance(error, SslAuthenticationError) and str(error).endswith((_NAME, _UNRECOGNIZED))
 
 
 def handshake_failure(error: ssl.SSLError, node: Node, shown: bytes | None) -> KafkaError:

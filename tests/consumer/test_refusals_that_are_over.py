@@ -10,6 +10,7 @@ import pytest
 
 from kwire import Consumer
 from kwire.errors import AuthenticationError
+from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.testing import Cluster
 from kwire.testing.certificates import CertificateAuthority
 
@@ -118,3 +119,32 @@ def test_brokers_that_all_refuse_after_an_outage_are_believed() -> None:
             cluster.start_broker(node_id)
         with pytest.raises(AuthenticationError, match="alice"):
             read(consumer, 1)
+
+
+def test_a_refusal_counts_beside_a_connection_that_was_accepted_before_it() -> None:
+    """The connection of fetches lives on with the old password. It was taken for a proof that the password is right:
+    new topics were never found, and nothing was raised."""
+    with password_cluster() as cluster, consumer_of(cluster) as consumer:
+        cluster.produce("orders", b"one")
+        assert read(consumer, 1) == 1
+        cluster.set_password("alice", "new")
+        cluster.control.on(MetadataRequest).cut()
+        with pytest.raises(AuthenticationError, match="alice"):
+            consumer.list_topics()
+        assert not consumer.healthy()
+        consumer.close(0.0)
+
+
+def test_bootstrap_servers_that_refuse_are_believed_though_another_one_is_down() -> None:
+    """As when all brokers have been replaced."""
+    with password_cluster() as cluster, Cluster(users={"alice": "new"}) as replacement:
+        config = {**cluster.client_config("alice"), **QUICK}
+        config["bootstrap.servers"] = f"{cluster.bootstrap_servers},{replacement.bootstrap_servers}"
+        with Consumer("orders", config=config, group_id="billing") as consumer:
+            cluster.produce("orders", b"one")
+            assert read(consumer, 1) == 1
+            for node_id in (0, 1):
+                cluster.kill_broker(node_id)
+            with pytest.raises(AuthenticationError, match="alice"):
+                read(consumer, 1)
+            consumer.close(0.0)
