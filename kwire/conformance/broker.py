@@ -55,6 +55,7 @@ FEATURES_FROM = 3
 """The first version of ApiVersions that tells the cluster's features (KIP-584)."""
 
 EMPTY_PARTITIONS = 3
+LOOK_TIMEOUT_S = 2.0
 
 NOT_READY = frozenset(
     {
@@ -104,6 +105,7 @@ class JudgedBroker:
         self._names = 0
         self._empty: SuiteTopic | None = None
         self._emptying = Lock()
+        self._silent: set[BrokerAddress] = set()
         self.topics: set[str] = set()
         self.groups: list[Coordinated] = []
         self.address = address
@@ -161,10 +163,9 @@ class JudgedBroker:
         with self.connect(address) as connection:
             return connection.ask(request, self.highest(type(request)) if version is None else version)
 
-    def metadata(self, *topics: str, address: BrokerAddress | None = None) -> MetadataResponse:
+    def metadata(self, *topics: str) -> MetadataResponse:
         """The cluster and these topics, none of which is created by asking."""
-        wanted = [MetadataRequestTopic(name=name) for name in topics]
-        return self.ask(MetadataRequest(topics=wanted, allow_auto_topic_creation=False), address=address)
+        return self.ask(_about(*topics))
 
     # --- making ----------------------------------------------------------------------------------------------
 
@@ -206,9 +207,13 @@ class JudgedBroker:
 
     def _is_known_at(self, address: BrokerAddress, name: str) -> bool:
         """Whether another broker knows the topic; one that cannot be asked is not waited for."""
+        if address in self._silent:
+            return True
         try:
-            answer = self.metadata(name, address=address)
+            with self.connect(address, timeout_s=min(self.timeout_s, LOOK_TIMEOUT_S)) as connection:
+                answer = connection.ask(_about(name), self.highest(MetadataRequest))
         except KafkaError:
+            self._silent.add(address)
             return True
         return only(answer.topics, "topic in the answer").error_code == ErrorCode.NONE
 
@@ -276,6 +281,11 @@ class JudgedBroker:
             return Coordinated(name, self.address if is_home else BrokerAddress(answer.host, answer.port))
 
         return wait_for(look, f"a coordinator for {name}")
+
+
+def _about(*topics: str) -> MetadataRequest:
+    wanted = [MetadataRequestTopic(name=name) for name in topics]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=False)
 
 
 def wait_for(look: Callable[[], S | None], what: str, timeout_s: float = READY_TIMEOUT_S) -> S:

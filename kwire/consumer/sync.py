@@ -385,7 +385,7 @@ class Consumer(Facade[K, V]):
         """Whether this consumer is alive, for liveness probes: true or false, with reasons. From any thread.
 
         It is not if its network thread is dead, the group has fenced or refused it, brokers refuse its login, no
-        heartbeat was answered, or no coordinator found, for `session_timeout_ms`, or the last poll is longer ago than
+        heartbeat was answered, or no coordinator reached, for `session_timeout_ms`, or the last poll is longer ago than
         `max_poll_interval_ms`.
         That there is nothing to do is healthy, and so are outages that are shorter.
 

@@ -77,11 +77,8 @@ def _overdue(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:
             text=f"the last poll is longer ago than max_poll_interval_ms ({duration(bounds.max_poll_interval_s)})",
             for_s=last_poll_s,
         )
-    # A member hears of that by its heartbeats, later. Who has not got as far as to be one hears of it here.
-    for cause in described.causes:
-        is_long = cause.for_s is not None and cause.for_s > bounds.session_timeout_s
-        if cause.kind is CauseKind.NO_COORDINATOR and is_long and (group is None or group.generation is None):
-            yield cause
+    if group is not None and group.generation is None and not group.is_coordinator_connected:
+        yield from _out_of_reach(described, bounds)
     # While a join is open the broker hears of the member by that, however long the others take.
     is_joining = any(cause.kind is CauseKind.JOINING for cause in described.causes)
     if group is None or group.generation is None or group.last_heartbeat_s is None or is_joining:
@@ -94,6 +91,14 @@ def _overdue(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:
             text=f"no heartbeat was answered for longer than {session} ({duration(bounds.session_timeout_s)})",
             for_s=group.last_heartbeat_s,
         )
+
+
+def _out_of_reach(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:
+    """What keeps a consumer from being a member for longer than a member is missed: that has heartbeats to go by."""
+    for cause in described.causes:
+        is_long = cause.for_s is not None and cause.for_s > bounds.session_timeout_s
+        if is_long and cause.kind in (CauseKind.NO_COORDINATOR, CauseKind.BROKER_DOWN):
+            yield cause
 
 
 def _lagging(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:

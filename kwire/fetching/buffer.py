@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 # A full buffer is refilled once a quarter is free: fewer, larger fetches than topping up after every poll.
 REFILL_SHARE = 0.75
-# However much is withheld, so much more may be held.
-LEAST_COUNTED_BYTES = 1024 * 1024
+# However much is withheld, this share of the limit may be held beside it: 1 MiB, what a partition may answer in Java.
+LEAST_SHARE = 1 / 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -154,7 +154,7 @@ class FetchBuffer:
         """How much may count: the less, the further what is withheld is above the limit. Where partitions are paused in
         turn, each would else fill the buffer once, and keep what it has."""
         above_bytes = max(0, self._size_bytes - counted_bytes - limit_bytes)
-        return max(limit_bytes - above_bytes, min(limit_bytes, LEAST_COUNTED_BYTES))
+        return max(limit_bytes - above_bytes, int(limit_bytes * LEAST_SHARE), 1)
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
         """What came in one answer."""

@@ -567,4 +567,4 @@ def _next_dial_ms(being_made: Sequence[Connection]) -> float:
     before, so that slow brokers, and there may be a hundred, are not all dialled."""
     if any(connection.is_ready for connection in being_made):  # logs in again
         return NEVER_MS
-    return max(connection.dialled_at_ms for connection in being_made) + SILENT_MS * 2.0 ** (len(being_made) - 1)
+    return max(connection.dialled_at_ms for connection in being_made) + SILENT_MS * 2.0 ** min(len(being_made) - 1, 10)

@@ -103,13 +103,13 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: SparkOffset, limit: ReadLimit) -> SparkOffset:
         """Where the next batch ends. Everything in front of `start` is through."""
         begin = from_spark(start)
+        self._check_topics(begin)
         self._commit(begin)
         self._latest = self._available(begin)
         end = self._latest if isinstance(limit, ReadAllAvailable) else self._limited(begin, self._latest)
         return start if end == begin else to_spark(end)
 
     def _available(self, start: Offsets) -> Offsets:
-        self._check_topics(start)
         if not self._is_available_now:
             return self._reader.latest(start)
         if self._target is None:
@@ -131,6 +131,7 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: SparkOffset, end: SparkOffset) -> list[InputPartition]:
         """The tasks of a batch: of the same offsets, always the same ones."""
         begins, ends = from_spark(start), from_spark(end)
+        self._check_topics(ends)
         if self._target is not None:
             check_target(self._target, ends)
             check_still_there(ends, self._reader.latest(ends))

@@ -84,14 +84,18 @@ def test_heartbeats_are_not_missed_where_none_are_due() -> None:
     assert reasons(described(CauseKind.JOINING, last_heartbeat_s=99.0)) == []
 
 
-def test_who_was_never_a_member_has_to_find_the_coordinator() -> None:
+@pytest.mark.parametrize("kind", [CauseKind.NO_COORDINATOR, CauseKind.BROKER_DOWN])
+def test_who_was_never_a_member_has_to_reach_the_coordinator(kind: CauseKind) -> None:
     """With brokers that nobody ever reached a consumer was healthy for ever."""
-    searching = Cause(kind=CauseKind.NO_COORDINATOR, text="the coordinator is not known", for_s=45.0)
+    searching = Cause(kind=kind, text="the coordinator is not known", for_s=45.0)
     stranger = described(generation=None, last_heartbeat_s=None)
     assert reasons(replace(stranger, causes=(searching,))) == []
     searching = replace(searching, for_s=45.1)
-    assert reasons(replace(stranger, causes=(searching,))) == [CauseKind.NO_COORDINATOR]
+    assert reasons(replace(stranger, causes=(searching,))) == [kind]
     assert reasons(replace(described(), causes=(searching,))) == []
+    assert stranger.group is not None
+    joining = replace(stranger, group=replace(stranger.group, is_coordinator_connected=True), causes=(searching,))
+    assert reasons(joining) == []
 
 
 def test_a_lag_counts_if_the_caller_gives_a_bound() -> None:

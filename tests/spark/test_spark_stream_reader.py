@@ -137,6 +137,8 @@ def test_a_checkpoint_of_another_topic_is_refused_before_a_batch_is_planned(
     assert isinstance(reader, KwireStreamReader)
     with pytest.raises(OptionError, match=r"source 0 at offsets of a, .* needs another checkpoint"):
         reader.latestOffset({"a": {"0": 20}}, ReadAllAvailable())
+    with pytest.raises(OptionError, match=r"source 0 at offsets of a"):
+        reader.partitions({"a": {"0": 5}}, {"a": {"0": 20}})  # planned before, and not through
     reader.stop()
 
 

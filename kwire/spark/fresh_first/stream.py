@@ -34,6 +34,7 @@ class FreshFirstStreamReader(KwireStreamReader):
 
     def latestOffset(self, start: SparkOffset, limit: ReadLimit) -> SparkOffset:
         """The newest records, and a slice of what lies behind."""
+        self._check_topics(_heads(start))
         self._commit(low_water(start))
         self._latest = self._available(_heads(start))
         limits = _NO_LIMITS if isinstance(limit, ReadAllAvailable) else self._fresh.limits
@@ -42,6 +43,7 @@ class FreshFirstStreamReader(KwireStreamReader):
 
     def partitions(self, start: SparkOffset, end: SparkOffset) -> list[InputPartition]:
         """The tasks of a batch, the newest records first: of the same offsets, always the same ones."""
+        self._check_topics(_heads(end))
         if self._target is not None:
             check_target(self._target, _heads(end))
             check_still_there(_heads(end), self._reader.latest(_heads(end)))

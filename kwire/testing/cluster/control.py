@@ -11,10 +11,11 @@ matches them and decide nothing. `connection` asks `decide` once for each reques
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, SupportsFloat, SupportsIndex, TypeVar
 
 from kwire.errors import InvalidArgumentError
 from kwire.protocol.schema import Message, Request
@@ -210,18 +211,18 @@ class RequestControl:
 
 
 def _check_times(times: object) -> None:
-    if times is not None and not (isinstance(times, int) and times >= 1):
+    if times is not None and not (isinstance(times, SupportsIndex) and operator.index(times) >= 1):
         raise InvalidArgumentError(f"times is how often the rule fires, at least once; not {times!r}")
 
 
 def _check_delay(delay_ms: object) -> None:
-    if not isinstance(delay_ms, int | float) or not 0 <= delay_ms < math.inf:
+    if not isinstance(delay_ms, SupportsFloat) or not 0 <= float(delay_ms) < math.inf:
         raise InvalidArgumentError(f"a delay is a number of milliseconds, 0 or more; not {delay_ms!r}")
 
 
 def _check_function(name: str, given: object) -> None:
     """Raises: InvalidArgumentError. When the rule fires, the test is somewhere else."""
-    if isinstance(given, type) or not callable(given):
+    if not callable(given) or (isinstance(given, type) and issubclass(given, Message)):
         raise InvalidArgumentError(f"{name} is a function, not {given!r:.200}")
 
 
