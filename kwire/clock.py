@@ -19,11 +19,15 @@ NEVER_MS = float("inf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeSource:
-    """Where time and chance come from, each in the unit its reader below asks for."""
+    """Where time and chance come from, each in the unit its reader below asks for.
+
+    Chance is not that of the module `random`: a program that seeds it gets the numbers it asked for, however often a
+    network thread draws one; and processes that are forked draw other ones each.
+    """
 
     monotonic_seconds: Callable[[], float] = time.monotonic
     wall_clock_ns: Callable[[], int] = time.time_ns
-    chance: Callable[[], float] = random.random
+    chance: Callable[[], float] = random.SystemRandom().random
     new_uuid: Callable[[], UUID] = uuid4
     unguessable: Callable[[int], bytes] = os.urandom
 

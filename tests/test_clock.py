@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from uuid import UUID
 
@@ -91,3 +92,13 @@ def test_time_and_chance_can_be_anothers_and_are_given_back() -> None:
     finally:
         assert install(before) is source
     assert abs(monotonic_ms() - time.monotonic() * 1_000) < 1_000
+
+
+def test_chance_is_not_drawn_from_the_applications_random_numbers() -> None:
+    """A program that seeds `random` got other numbers, as a network thread drew some of them for its back-off."""
+    random.seed(1)
+    before = random.getstate()
+    drawn = {chance() for _ in range(10)}
+    assert random.getstate() == before
+    assert len(drawn) == 10
+    assert all(0 <= each < 1 for each in drawn)

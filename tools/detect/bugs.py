@@ -236,8 +236,8 @@ BUGS: tuple[Bug, ...] = (
         name="drained-buffer-untold",
         story="a full buffer that was emptied is not filled again until something else happens",
         file="fetching/buffer.py",
-        old="is_full = self._counted_bytes(refusal.withheld) > refusal.limit_bytes * REFILL_SHARE",
-        new="is_full = self._counted_bytes(refusal.withheld) >= 0",
+        old="return None if counted_bytes > limit_bytes * REFILL_SHARE else refusal",
+        new="return None",
     ),
     Bug(
         name="session-epoch-not-bumped",
