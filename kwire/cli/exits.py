@@ -67,8 +67,7 @@ def _complain(error: Exception, code: int) -> int:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Within it SIGTERM ends the command as Ctrl-C does, but for the exit code: what runs is taken down, and files are
-    removed."""
+    """Within it SIGTERM takes down what runs, and removes files, as Ctrl-C does. The exit code is SIGTERM's."""
     received: list[int] = []
 
     def interrupt(number: int, _frame: FrameType | None) -> None:

@@ -1,6 +1,6 @@
-"""Whether an answer is about the partitions that were asked for.
+"""Whether an answer is about the partitions that its request names.
 
-Looked at in each answer, whatever the check that asks is about: most look at the one partition that is there.
+Every answer is compared, whichever check asks: most checks read the only partition of an answer without its name.
 """
 
 from __future__ import annotations
@@ -47,16 +47,20 @@ _NO_ID = UUID(int=0)
 
 
 def expect_about(request: Request[Message], answer: Message) -> None:
-    """Raises: NonconformanceError, if the answer has a partition that the request does not have."""
-    if not isinstance(request, ASK_FOR_PARTITIONS):
+    """Raises: NonconformanceError, if the answer has a partition that the request does not name."""
+    if not isinstance(request, ASK_FOR_PARTITIONS) or _asks_for_unnamed(request):
         return
-    if isinstance(request, FetchRequest) and request.session_epoch > 0:
-        return  # of a session: it names what has changed, and the answer has what there is of all (KIP-227)
-    if isinstance(request, OffsetFetchRequest) and any(group.topics is None for group in request.groups):
-        return  # which asks for all that this group has
     asked = set(places(request))
     others = [f"{topic}-{partition}" for topic, partition in places(answer) if (topic, partition) not in asked]
     expect(not asked or not others, f"the answer has {others[:3]}, and {sorted(map(str, asked))[:3]} were asked for")
+
+
+def _asks_for_unnamed(request: Request[Message]) -> bool:
+    """Whether the answer may have partitions that the request does not name."""
+    if isinstance(request, FetchRequest):
+        return request.session_epoch > 0  # a later request of a fetch session names only what has changed (KIP-227)
+    # Without topics, a group's request is for all of its offsets.
+    return isinstance(request, OffsetFetchRequest) and any(group.topics is None for group in request.groups)
 
 
 def places(structure: Structure) -> Iterator[Place]:

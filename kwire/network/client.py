@@ -471,17 +471,16 @@ class NetworkClient:
             self.bootstrap_error = error
         self._fail_waiting(lambda destination: destination.node is None, error)
 
-    def _refusal(self, candidates: Iterable[Node]) -> AuthenticationError | None:
+    def _refusal(self, candidates: Iterable[Node]) -> KafkaError | None:
         """Why a broker and we do not accept each other: that says more than that others cannot be reached.
 
-        What was refused before a connection was accepted is over. And where brokers are known, a bootstrap server that
-        has another name than its certificate says nothing of them.
+        A refusal is over once a broker has accepted a later connection. While brokers are known, a bootstrap server
+        whose certificate has another name does not count: it may be one of them.
         """
         knows_brokers = bool(self._nodes())
         for failure in map(self._failure_of, candidates):
             if failure is None or not self._is_refusal(failure):
                 continue
-            assert isinstance(failure.error, AuthenticationError)
             if not (knows_brokers and failure.node.id < 0 and is_about_the_name(failure.error)):
                 return failure.error
         return None
