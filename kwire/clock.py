@@ -15,6 +15,9 @@ from typing import NamedTuple
 from uuid import UUID, uuid4
 
 NEVER_MS = float("inf")
+_own = random.Random()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_own.seed)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +30,7 @@ class TimeSource:
 
     monotonic_seconds: Callable[[], float] = time.monotonic
     wall_clock_ns: Callable[[], int] = time.time_ns
-    chance: Callable[[], float] = random.SystemRandom().random
+    chance: Callable[[], float] = _own.random
     new_uuid: Callable[[], UUID] = uuid4
     unguessable: Callable[[int], bytes] = os.urandom
 
