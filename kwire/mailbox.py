@@ -55,6 +55,7 @@ class Mailbox:
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
         self._wakeup_pending = False
+        self._told_this_turn: list[ErrorRaised] = []  # the network thread's own
         # Single values, replaced as a whole by their one writer, so reading them needs no lock.
         self.view = AssignmentView()
         self.polled_at_ms = monotonic_ms()
@@ -175,6 +176,10 @@ class Mailbox:
         """Whether there is a network thread that takes events."""
         return self._wake_network is not None
 
+    def begin_turn(self) -> None:
+        """A turn of the network thread begins."""
+        self._told_this_turn.clear()
+
     def drain(self) -> list[ApplicationEvent]:
         """Everything posted so far, oldest first."""
         events: list[ApplicationEvent] = []
@@ -184,11 +189,15 @@ class Mailbox:
 
     def deliver(self, event: BackgroundEvent) -> None:
         """Queue a background event. An error that is waiting to be raised is not queued a second time: what fails again
-        and again while nobody polls must neither grow the queue nor outlive its cause by as many polls."""
+        and again while nobody polls must neither grow the queue nor outlive its cause by as many polls. Nor is one of
+        this turn, raised or not: two requests that failed by one refused login would be two errors, or one, as it
+        happens."""
         with self._lock:
-            queue = self._to_application
-            if not (isinstance(event, ErrorRaised) and any(_says_the_same(event, queued) for queued in queue)):
-                queue.append(event)
+            if not isinstance(event, ErrorRaised):
+                self._to_application.append(event)
+            elif not any(_says_the_same(event, told) for told in (*self._told_this_turn, *self._to_application)):
+                self._told_this_turn.append(event)
+                self._to_application.append(event)
             self._notify_locked()
 
     def notify(self) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from kwire.clock import Deadline
 from kwire.epochs import Attempt, SubscriptionEpoch
-from kwire.errors import InternalError, KafkaError, TopicAuthorizationError
+from kwire.errors import InternalError, KafkaError, SaslAuthenticationError, TopicAuthorizationError
 from kwire.events import (
     AssignmentView,
     BackgroundEvent,
@@ -123,8 +123,24 @@ def test_an_error_that_is_waiting_to_be_raised_is_not_queued_again() -> None:
         (" other", FIRST),
         ("secret", SECOND),
     ]
+    mailbox.begin_turn()
     mailbox.deliver(ErrorRaised(TopicAuthorizationError({"secret"}), SECOND))
     assert take(mailbox) is not None
+
+
+def test_one_cause_that_fails_two_requests_of_a_turn_is_one_error_however_fast_it_is_raised() -> None:
+    """A refused login fails the request for metadata and the one for the coordinator: the application may have raised
+    the first one's error before the second one's is queued."""
+    mailbox = Mailbox()
+    refused = SaslAuthenticationError("the vault is sealed")
+    mailbox.deliver(ErrorRaised(refused))
+    assert take(mailbox) == ErrorRaised(refused)
+    mailbox.deliver(ErrorRaised(refused))
+    assert take(mailbox) is None
+
+    mailbox.begin_turn()
+    mailbox.deliver(ErrorRaised(refused))
+    assert take(mailbox) == ErrorRaised(refused)
 
 
 def test_a_signal_between_looking_and_waiting_is_not_slept_through() -> None:

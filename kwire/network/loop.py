@@ -136,6 +136,7 @@ class NetworkLoop:
         """One turn; when the next one is due."""
         self.turns += 1
         self._metrics.began(now_ms)
+        self._mailbox.begin_turn()
         self._process_events(now_ms)
         answers = self._client.complete(now_ms)
         wake_at_ms = self._short_turns.begin(self._managers, self._client, answers, now_ms)

@@ -119,7 +119,9 @@ def test_an_error_that_every_poll_raises_does_not_keep_the_frames_of_earlier_pol
         consumer.assign([TP])
 
         def poll() -> None:
-            consumer._session.link.mailbox.deliver(ErrorRaised(error))
+            mailbox = consumer._session.link.mailbox
+            mailbox.begin_turn()
+            mailbox.deliver(ErrorRaised(error))
             consumer.poll(0)
 
         assert frames_of_the_second_raise(in_turn(poll)) == {"second"}

@@ -281,7 +281,11 @@ def test_a_provider_of_credentials_that_fails_is_raised_by_poll_and_asked_again(
             raise LookupError("the vault is sealed")
         return USER, PASSWORD
 
-    given = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_credentials_provider": credentials}
+    given = {
+        "sasl_mechanism": "SCRAM-SHA-256",
+        "sasl_credentials_provider": credentials,
+        "sasl_login_retry_backoff_ms": 500,  # the next login is far from the raising of the first one's error
+    }
     with cluster_of("SASL_PLAINTEXT") as cluster, consumer_of(cluster, "SASL_PLAINTEXT", given) as consumer:
         cluster.produce("orders", b"0")
         with pytest.raises(SaslAuthenticationError, match="sasl_credentials_provider failed: LookupError: the vault"):
