@@ -126,6 +126,11 @@ class Node:
     port: int
     rack: str | None = None
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port."""
+        return self.host, self.port
+
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host and not self.host.startswith("[") else self.host
         address = f"{host}:{self.port}"

@@ -46,26 +46,26 @@ class ApiVersionsFallback:
 
     def version_for(self, node: Node, now_ms: float) -> int:
         """The version to ask in on a new connection."""
-        place = self._places.get((node.host, node.port))
+        place = self._places.get(node.address)
         if place is not None and now_ms >= place.pinned_until_ms:
-            del self._places[node.host, node.port]
+            del self._places[node.address]
             place = None
         return NEWEST if place is None else place.version
 
     def hung_up(self, node: Node, version: int) -> None:
         """A connection ended while it waited for the answer in that version. Several may have been under way: the
         first of them counts."""
-        place = self._places.setdefault((node.host, node.port), _Place(NEWEST))
+        place = self._places.setdefault(node.address, _Place(NEWEST))
         if place.version == version:
             place.version = next((older for older in VERSIONS if older < version), NEWEST)
 
     def answered(self, node: Node, version: int, offered: int, now_ms: float) -> None:
         """The broker answered in that version, and offers ApiVersions up to another one."""
-        place = self._places.get((node.host, node.port))
+        place = self._places.get(node.address)
         if place is None or place.version != version:
             return  # nothing to remember, or an older connection
         if version == NEWEST:
-            del self._places[node.host, node.port]
+            del self._places[node.address]
         elif offered <= version:
             place.is_trusted, place.pinned_until_ms = False, NEVER_MS
         elif not place.is_trusted:

@@ -6,11 +6,10 @@ moment it was handed over, so a broker that is never reached times out like one 
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -30,10 +29,10 @@ from kwire.metrics import ConsumerMetrics
 from kwire.model import Node
 from kwire.network.api_versions_fallback import ApiVersionsFallback
 from kwire.network.connection import Completed, Connection
+from kwire.network.connection_failures import Address, BrokerConnectionFailure, ConnectionFailures, ConnectionKey
 from kwire.network.handshake import Greeting
 from kwire.network.outages import OutageLog
 from kwire.network.security import Security
-from kwire.network.tls_errors import is_about_the_name
 from kwire.network.transport import Transport
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
@@ -44,17 +43,8 @@ log = part_logger("network")
 
 Nodes = Callable[[], Mapping[int, Node]]
 
-FORGOTTEN_AFTER_MS = 60_000.0
-"""A failure of a broker that metadata does not know is forgotten this long after it may be dialled again."""
-
-SHOWN_FAILURES = 20
 # A broker that can answer at all has done so by then, TLS and login included, as a rule.
 SILENT_MS = 1_000.0
-
-
-class ConnectionKey(NamedTuple):
-    node_id: int
-    channel: Channel
 
 
 @dataclass(slots=True)
@@ -62,32 +52,6 @@ class _Waiting:
     request: AnyUnsentRequest
     expires_at_ms: float
     since_ms: float
-
-
-@dataclass(slots=True)
-class _ConnectionFailure:
-    """What dialling a broker at its address came to, and when it may be dialled there again."""
-
-    node: Node
-    error: KafkaError
-    failures: int
-    not_before_ms: float
-    since_ms: float
-    at_ms: float
-
-
-class BrokerConnectionFailure(NamedTuple):
-    """A broker that there is no connection to, for those who watch.
-
-    Attributes:
-        since_ms: When the first attempt of those that have failed since did so.
-        next_try_ms: It is not dialled before; nor after, if nobody needs it.
-    """
-
-    node: Node
-    error: KafkaError
-    since_ms: float
-    next_try_ms: float
 
 
 class NetworkClient:
@@ -140,7 +104,7 @@ class NetworkClient:
         # Bootstrap servers have negative ids, as in Java: who they are is known once they have answered.
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
-        self._failures: dict[ConnectionKey, _ConnectionFailure] = {}
+        self._failures = ConnectionFailures()
         # These two save an iteration over all connections when none has changed, and none can have expired or been idle
         # for too long. The time is a lower bound: answers only postpone it, and each request that is sent updates it.
         self._connections_changed = False
@@ -149,8 +113,7 @@ class NetworkClient:
         self._is_ending = False
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
-        self._proven_at_ms = -math.inf
-        self._known_addresses: set[tuple[str, int]] = set()  # of brokers that were of use
+        self._known_addresses: set[Address] = set()  # of brokers that were of use
         self.bootstrap_error: KafkaError | None = None
         self.connection_failures = ""
 
@@ -236,7 +199,7 @@ class NetworkClient:
     @property
     def ever_connected(self) -> bool:
         """Whether any broker was ever of use."""
-        return self._proven_at_ms > -math.inf
+        return bool(self._known_addresses)
 
     def is_connected(self, node: Node, channel: Channel) -> bool:
         """Whether requests can go out to it."""
@@ -244,32 +207,16 @@ class NetworkClient:
         return connection is not None and connection.is_ready and not _moved(connection.node, node)
 
     def broker_failures(self, now_ms: float) -> list[BrokerConnectionFailure]:
-        """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
-        live = self._addresses_in_use()
-        found: dict[tuple[str, int], BrokerConnectionFailure] = {}
-        for failure in self._failures.values():
-            address = _address(failure.node)
-            # Nobody dials a bootstrap server again to find out whether it works by now.
-            is_over = address in live or (failure.node.id < 0 and failure.at_ms <= self._proven_at_ms)
-            if is_over and not self._is_refusal(failure):
-                continue
-            other = found.get(address)
-            since_ms = failure.since_ms if other is None else min(failure.since_ms, other.since_ms)
-            if other is None or failure.not_before_ms >= other.next_try_ms:
-                node = failure.node if other is None or failure.node.id >= 0 else other.node
-                found[address] = BrokerConnectionFailure(node, failure.error, since_ms, failure.not_before_ms)
-            else:
-                found[address] = other._replace(since_ms=since_ms)
-        for each in self._silent(now_ms):
-            found.setdefault(_address(each.node), each)
-        return list(found.values())
+        """The addresses where nobody is of use at the moment, or whose first answers do not come."""
+        silent = {each.node.address: each for each in self._silent(now_ms)}
+        return list({**silent, **self._failures.by_address(self._addresses_in_use())}.values())
 
-    def throttled_until_ms(self, now_ms: float) -> dict[tuple[str, int], float]:
+    def throttled_until_ms(self, now_ms: float) -> dict[Address, float]:
         """Until when brokers hold this client back, by address; of those that do."""
-        found: dict[tuple[str, int], float] = {}
+        found: dict[Address, float] = {}
         for each in self._connections.values():
             if each.throttled_until_ms > now_ms:
-                address = _address(each.node)
+                address = each.node.address
                 found[address] = max(each.throttled_until_ms, found.get(address, now_ms))
         return found
 
@@ -280,8 +227,8 @@ class NetworkClient:
                 error = DisconnectError(f"no {each.waits_for} yet")
                 yield BrokerConnectionFailure(each.node, error, each.dialled_at_ms, now_ms)
 
-    def _addresses_in_use(self) -> set[tuple[str, int]]:
-        return {_address(each.node) for each in self._connections.values() if each.is_proven and each.is_ready}
+    def _addresses_in_use(self) -> set[Address]:
+        return {each.node.address for each in self._connections.values() if each.is_proven and each.is_ready}
 
     # --- connections ----------------------------------------------------------------------------------------
 
@@ -300,9 +247,8 @@ class NetworkClient:
             connection = None
         if connection is not None:
             return connection, connection.usable_at_ms
-        failure = self._failure_of(node, channel)
-        if failure is not None and now_ms < failure.not_before_ms:
-            return None, failure.not_before_ms
+        if now_ms < (not_before_ms := self._failures.not_before_ms(node, channel)):
+            return None, not_before_ms
         return self._dial(key, node, now_ms), NEVER_MS
 
     def _leave_old_addresses(self) -> None:
@@ -340,7 +286,7 @@ class NetworkClient:
             return None, min(soonest_ms, next_dial_ms)  # and they wake us
         # Least recently failed first, so that a dead broker does not hide a live one.
         others = (node for node, connection in zip(candidates, known, strict=True) if connection is None)
-        for node in sorted(others, key=self._not_before_ms):
+        for node in sorted(others, key=self._failures.not_before_ms):
             connection, ready_at_ms = self._connection_to(node, Channel.CONTROL, now_ms)
             soonest_ms = min(soonest_ms, ready_at_ms)
             if connection is not None:
@@ -354,18 +300,9 @@ class NetworkClient:
             return self._bootstrap
         may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
         # KIP-899. Java forgets the known ones at this point; here, the first broker that comes back is used.
-        if may_rebootstrap and all(self._failure_of(node) is not None for node in known):
+        if may_rebootstrap and self._failures.have_all(known):
             return known + self._bootstrap
         return known
-
-    def _failure_of(self, node: Node, channel: Channel = Channel.CONTROL) -> _ConnectionFailure | None:
-        """What keeps a broker from being dialled; a failure at another address is none of the new one's."""
-        failure = self._failures.get(ConnectionKey(node.id, channel))
-        return None if failure is None or _moved(failure.node, node) else failure
-
-    def _not_before_ms(self, node: Node) -> float:
-        failure = self._failure_of(node)
-        return failure.not_before_ms if failure is not None else 0.0
 
     def _dial(self, key: ConnectionKey, node: Node, now_ms: float) -> Connection:
         assert self._nursery is not None
@@ -380,12 +317,11 @@ class NetworkClient:
             completed=self._completed,
             wake=self._on_change,
             on_answers=self.on_answers,
-            is_known=_address(node) in self._known_addresses,
+            is_known=node.address in self._known_addresses,
             now_ms=now_ms,
         )
         self._connections[key] = connection
-        failure = self._failure_of(node, key.channel)
-        setup_timeout_ms = self._setup_backoff.delay_ms(1 if failure is None else failure.failures + 1)
+        setup_timeout_ms = self._setup_backoff.delay_ms(self._failures.count(node, key.channel) + 1)
         self._nursery.start_soon(connection.run, setup_timeout_ms, self._config.request_timeout_ms)
         return connection
 
@@ -416,8 +352,7 @@ class NetworkClient:
             elif connection.is_closed:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
-        errors = list(dict.fromkeys(str(failure.error) for failure in self._failures.values()))
-        self.connection_failures = "; ".join(errors[-SHOWN_FAILURES:])
+        self.connection_failures = self._failures.all_reasons()
         self._reckon_give_up()
 
     def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
@@ -425,39 +360,29 @@ class NetworkClient:
         newest = connection.greeting.version if offered is None else offered.max_version
         self._fallback.answered(connection.node, connection.greeting.version, newest, now_ms)
         if connection.is_proven:
-            self._failures.pop(key, None)
+            self._failures.proven(key, connection.proven_at_ms)
             self._outages.over(connection, now_ms)
-            self._proven_at_ms, self.bootstrap_error = max(self._proven_at_ms, connection.proven_at_ms), None
-            self._known_addresses.add(_address(connection.node))
+            self._known_addresses.add(connection.node.address)
+            self.bootstrap_error = None
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error
         if error is None:
             return
-        before = self._failure_of(connection.node, key.channel)
-        is_in_use = _address(connection.node) in self._addresses_in_use()
+        is_in_use = connection.node.address in self._addresses_in_use()
         self._outages.lost(connection, error, now_ms, is_in_use=is_in_use)
         if connection.hung_up_on_greeting:
             self._fallback.hung_up(connection.node, connection.greeting.version)
-        failures = 1 if before is None else before.failures + 1
-        not_before_ms = now_ms + self._backoff_for(error).delay_ms(failures)
-        self._forget_failures(now_ms)
-        since_ms = now_ms if before is None else before.since_ms
-        self._failures[key] = _ConnectionFailure(connection.node, error, failures, not_before_ms, since_ms, now_ms)
+        wait_ms = self._backoff_for(error).delay_ms(self._failures.count(connection.node, key.channel) + 1)
+        self._failures.failed(key, connection.node, error, wait_ms, now_ms)
+        self._failures.forget(self._nodes().keys(), now_ms)
         self._fail_waiting(lambda destination: _is_for(destination, key), error)
         candidates = self._candidates()
-        if all(self._failure_of(candidate) is not None for candidate in candidates):
+        if self._failures.have_all(candidates):
             self._fail_unreachable(candidates)
         if isinstance(error, RebootstrapRequiredError):
             self.on_rebootstrap_required(now_ms)
             self._wake()
-
-    def _forget_failures(self, now_ms: float) -> None:
-        nodes = self._nodes()
-        for key, failure in list(self._failures.items()):
-            is_known = key.node_id < 0 or key.node_id in nodes
-            if not is_known and now_ms >= failure.not_before_ms + FORGOTTEN_AFTER_MS:
-                del self._failures[key]
 
     def _backoff_for(self, error: KafkaError) -> Backoff:
         """Logins are not repeated as often as connections: servers lock users out for that."""
@@ -465,38 +390,17 @@ class NetworkClient:
 
     def _fail_unreachable(self, candidates: Sequence[Node]) -> None:
         """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
-        reasons = self._reasons_of(candidates, Channel.CONTROL)
-        error = self._refusal(candidates) or BootstrapError(f"no broker can be reached: {reasons}")
+        error = self._failures.refusal(candidates, knows_brokers=bool(self._nodes()))
+        if error is None:
+            error = BootstrapError(f"no broker can be reached: {self._failures.reasons(candidates)}")
         if error.retriable and not self.ever_connected:
             self.bootstrap_error = error
         self._fail_waiting(lambda destination: destination.node is None, error)
 
-    def _refusal(self, candidates: Iterable[Node]) -> KafkaError | None:
-        """Why a broker and we do not accept each other: that says more than that others cannot be reached.
-
-        A refusal is over once a broker has accepted a later connection. While brokers are known, a bootstrap server
-        whose certificate has another name does not count: it may be one of them.
-        """
-        knows_brokers = bool(self._nodes())
-        for failure in map(self._failure_of, candidates):
-            if failure is None or not self._is_refusal(failure):
-                continue
-            if not (knows_brokers and failure.node.id < 0 and is_about_the_name(failure.error)):
-                return failure.error
-        return None
-
-    def _is_refusal(self, failure: _ConnectionFailure) -> bool:
-        """Whether a broker and we do not accept each other, and no connection was accepted since."""
-        return isinstance(failure.error, AuthenticationError) and failure.at_ms > self._proven_at_ms
-
     def _reasons(self, destination: Destination) -> str:
         """What is known of why there is no connection for a request."""
         nodes = self._candidates() if destination.node is None else [destination.node]
-        return self._reasons_of(nodes, destination.channel)
-
-    def _reasons_of(self, nodes: Iterable[Node], channel: Channel) -> str:
-        failures = (self._failure_of(node, channel) for node in nodes)
-        return "; ".join(dict.fromkeys(str(failure.error) for failure in failures if failure is not None))
+        return self._failures.reasons(nodes, destination.channel)
 
     def _fail_waiting(self, concerned: Callable[[Destination], bool], error: KafkaError) -> None:
         kept: list[_Waiting] = []
@@ -550,11 +454,7 @@ class NetworkClient:
 
 
 def _moved(dialled: Node, now: Node) -> bool:
-    return _address(dialled) != _address(now)
-
-
-def _address(node: Node) -> tuple[str, int]:
-    return node.host, node.port
+    return dialled.address != now.address
 
 
 def _is_for(destination: Destination, key: ConnectionKey) -> bool:

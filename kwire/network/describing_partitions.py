@@ -17,7 +17,7 @@ from kwire.managers.cursor import AnyCursor
 from kwire.managers.fetch import FetchStanding
 from kwire.managers.metadata import MetadataManager
 from kwire.model import Node, TopicPartition
-from kwire.network.client import BrokerConnectionFailure
+from kwire.network.connection_failures import BrokerConnectionFailure
 from kwire.states.partition import STATE_REASONS
 from kwire.subscription.partition import AssignedPartition
 
@@ -56,7 +56,7 @@ class PartitionDescriber:
         read_committed: bool,
     ) -> None:
         self._metadata = metadata
-        self._failures = {(each.node.host, each.node.port): each for each in failures}
+        self._failures = {each.node.address: each for each in failures}
         self._throttled_until_ms = throttled_until_ms
         self._now_ms = now_ms
         self._read_committed = read_committed
@@ -103,7 +103,7 @@ class PartitionDescriber:
         for hold in Hold:
             if hold in partition.holds:
                 yield Cause(kind=CauseKind(hold.name.lower()), text=HOLD_FACTS[hold].reason)
-        failure = None if leader is None else self._failures.get((leader.host, leader.port))
+        failure = None if leader is None else self._failures.get(leader.address)
         if leader is None:
             yield self._no_leader(partition.topic_partition)
         elif failure is not None:
@@ -125,7 +125,7 @@ class PartitionDescriber:
             yield from self._at_position(partition, is_answered=is_answered)
 
     def _throttle(self, leader: Node) -> Cause | None:
-        until_ms = self._throttled_until_ms.get((leader.host, leader.port))
+        until_ms = self._throttled_until_ms.get(leader.address)
         if until_ms is None:
             return None
         text = f"broker {leader} holds this client back, by a quota"

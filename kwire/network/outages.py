@@ -58,7 +58,7 @@ class OutageLog:
             is_in_use: Whether another one to the same address is of use.
         """
         node = connection.node
-        address, fields = (node.host, node.port), {"broker": f"{node.host}:{node.port}"}
+        address, fields = node.address, {"broker": f"{node.host}:{node.port}"}
         known = self._outages.get(address)
         is_refused = isinstance(error, AuthenticationError)
         if (connection.is_proven or is_in_use) and not is_refused:
@@ -83,10 +83,10 @@ class OutageLog:
     def over(self, connection: Dialled, now_ms: float) -> None:
         """A connection is of use. One that was made before the outage says nothing: it may be about to break, too."""
         node = connection.node
-        outage = self._outages.get((node.host, node.port))
+        outage = self._outages.get(node.address)
         if outage is None or connection.dialled_at_ms < outage.since_ms:
             return
-        del self._outages[node.host, node.port]
+        del self._outages[node.address]
         if self._operator is not None:
             from kwire.consumer_events import BrokerReachable
 
