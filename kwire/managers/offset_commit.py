@@ -62,6 +62,9 @@ class OffsetCommitManager:
 
     Args:
         log: where it commits to, if that is not simply the group.
+
+    Attributes:
+        has_settled: since it was polled last, an answer has settled a commit, and no other manager has to know of it.
     """
 
     def __init__(
@@ -87,6 +90,7 @@ class OffsetCommitManager:
         """All whose outcome has not been told."""
         self._unsent: list[PendingCommit] = []
         """Those that are not on their way. A turn looks at these alone: who commits each record has many others."""
+        self.has_settled = False
         self._under_way: Counter[Destination] = Counter()
         self._repeatable: PendingCommit | None = None
         """The last one that was sent and may have to be repeated."""
@@ -136,6 +140,11 @@ class OffsetCommitManager:
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
         self._enqueue(PendingCommit(offsets, on_done, *self._new(offsets), deadline_ms=deadline_ms))
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a commit waits to be sent."""
+        return bool(self._unsent)
 
     @property
     def idle(self) -> bool:
@@ -194,6 +203,7 @@ class OffsetCommitManager:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
+        self.has_settled = False
         auto_commit_at_ms = self._watch_timer(now_ms)
         self._report()
         if not self._unsent:
@@ -381,6 +391,7 @@ class OffsetCommitManager:
             self._on_error(commit, identity, tp, code, now_ms)
         else:
             self._settle(commit, None)
+            self.has_settled = True
 
     def _on_error(
         self, commit: PendingCommit, identity: GroupIdentity, tp: TopicPartition, code: ErrorCode, now_ms: float

@@ -2,8 +2,9 @@
 
 One turn: application events to the managers, handlers of answers, every manager polled, their requests to the client,
 and sleep until the earliest moment anybody named, or until something happens. A turn never awaits, so it does not
-matter whose task it runs in: when an answer has been read, the reader's; else the loop's own. The reader's may be short
-(`network/short_turns.py` says why).
+matter whose task it runs in: when an answer has been read, the reader's; when the application has posted an event,
+trio's for calls of other threads; else the loop's own. All but the loop's own may be short (`network/short_turns.py`
+says why).
 """
 
 from __future__ import annotations
@@ -116,10 +117,11 @@ class NetworkLoop:
         if self._error is not None:
             raise self._error
 
-    def on_answers(self) -> None:
-        """Answers have been read: take a turn at once, in the reader's task, and let the loop sleep on.
+    def turn_now(self) -> None:
+        """Answers have been read, or events were posted: take a turn at once, in the task that says so, while the loop
+        sleeps on. That saves a step of trio's scheduler.
 
-        Unless it is awake: it has been woken before, or is closing, and its next turn is due anyway.
+        Unless the loop is awake: it has been woken before, or is closing, and its next turn is due anyway.
         """
         if self._closing is not None or not self._waker.is_asleep:
             self._waker.wake()
@@ -140,10 +142,14 @@ class NetworkLoop:
         self._process_events(now_ms)
         answers = self._client.complete(now_ms)
         wake_at_ms = self._short_turns.begin(self._managers, self._client, answers, now_ms)
-        return wake_at_ms if may_be_short and wake_at_ms is not None else self._poll_all(now_ms)
+        if may_be_short and wake_at_ms is not None:
+            return wake_at_ms
+        self._short_turns.end()
+        return self._poll_all(now_ms)
 
     def _process_events(self, now_ms: float) -> None:
         if events := self._mailbox.drain():
+            self._short_turns.note_events(events)
             for event in events:
                 self._inbox.process(event, now_ms)
             self._metrics.processed_events(self._now_ms() - now_ms, now_ms)

@@ -58,12 +58,12 @@ def run_until_closed(
 
     async def run() -> None:
         waker = Waker()
-        mailbox.attach(_from_outside(trio.lowlevel.current_trio_token(), waker.wake))
         transport = TcpTransport(config.receive_buffer_bytes, config.send_buffer_bytes)
         resolved = await _with_canonical_servers(config)
         loop = make_loop(
             resolved, assignors, mailbox, buffer, waker, client_id=client_id, transport=transport, security=security
         )
+        mailbox.attach(_from_outside(trio.lowlevel.current_trio_token(), loop.turn_now))
         on_started()
         await loop.run()
 
@@ -152,7 +152,7 @@ def make_loop(
         read_committed=read_committed,
         describe=describe,
     )
-    client.on_answers = loop.on_answers
+    client.on_answers = loop.turn_now
     return loop
 
 

@@ -153,8 +153,10 @@ class TaskSide:
         self._process = process
         self._mailbox = mailbox
         self._ended = trio.Event()
+        self._posted = trio.Event()
+        self._scope = trio.CancelScope()
+        mailbox.attach(self._note_post)
         waker = _FreezingWaker(process)
-        mailbox.attach(waker.wake)
         self._loop = make_loop(
             config, assignors, mailbox, buffer, waker, client_id=process.name, transport=process.transport
         )
@@ -162,11 +164,24 @@ class TaskSide:
     def start(self) -> None:
         self._process.loops.append(self._loop)
         self._process.nursery.start_soon(self._main)
+        self._process.nursery.start_soon(self._take_events)
 
     def join(self, deadline: Deadline) -> bool:
         if in_application():  # tasks have nobody to hold up, and have waited before
             wait_for(lambda: self._wait_for_end(deadline.remaining_ms() / 1000.0))
         return self._ended.is_set()
+
+    def _note_post(self) -> None:
+        self._posted.set()
+
+    async def _take_events(self) -> None:
+        """What trio's task for calls of other threads does."""
+        with self._scope:
+            while True:
+                await self._posted.wait()
+                self._posted = trio.Event()
+                await self._process.while_frozen()
+                self._loop.turn_now()
 
     async def _wait_for_end(self, seconds: float) -> None:
         with trio.move_on_after(seconds):
@@ -182,6 +197,7 @@ class TaskSide:
             self._process.on_death(self._process, error)
         finally:
             self._mailbox.attach(None)
+            self._scope.cancel()
             self._ended.set()
             self._mailbox.notify()
 
