@@ -8,6 +8,7 @@ from enum import Enum, auto
 from typing import Protocol
 
 from kwire.cli import times
+from kwire.errors import ConfigError
 from kwire.model import OffsetAndTimestamp, TopicPartition
 
 HELP = f"Where to begin: earliest, latest, an offset, -N for the last N of each partition, or a time: {times.HELP}."
@@ -60,7 +61,10 @@ def parse_start(text: str, option: str = "--from") -> Start:
         return Start(StartKind.OFFSET, int(word))
     if word.isascii() and word[:1] == "-" and word[1:].isdecimal():
         return Start(StartKind.LAST_RECORDS, int(word[1:]))
-    return Start(StartKind.TIMESTAMP_MS, times.parse_time_ms(option, text, HELP))
+    timestamp_ms = times.parse_time_ms(option, text, HELP)
+    if word[:1] == "+":
+        raise ConfigError(f"{option} {text}: no record is from the future; -10m is ten minutes ago, latest is the end")
+    return Start(StartKind.TIMESTAMP_MS, timestamp_ms)
 
 
 def seek_to_start(

@@ -314,6 +314,16 @@ def test_partitions_of_a_topic_can_be_chosen(command: Command, cluster: Cluster,
     assert len(words(command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers))) == 3
     assert commits(cluster) == [1, 2, 1]
 
+def test_a_group_is_not_reset_to_a_time_to_come(command: Command, cluster: Cluster) -> None:
+    """`--to +10m`, a slip for -10m or for --shift-by, meant the end of the log, and skipped what was not read."""
+    commit_and_leave(cluster, "billing")
+    options = ["--all-topics", "--to", "+10m", "--execute"]
+    outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
+    said = "kwire: --to +10m: no record is from the future; -10m is ten minutes ago, latest is the end\n"
+    assert (outcome.code, outcome.err) == (2, said)
+    assert commits(cluster) == [2, 2, 2]
+
+
 
 def test_a_partition_may_be_named_twice(command: Command, cluster: Cluster) -> None:
     """Brokers refuse to be asked twice for one, so the command failed with INVALID_REQUEST."""
