@@ -21,5 +21,10 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator
         yield GAP.join(parts).rstrip()
 
 
+def counted(count: int, noun: str) -> str:
+    """As in 1 partition, 3 partitions."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _text(cell: object) -> str:
     return "-" if cell is None else str(cell)

@@ -358,5 +358,6 @@ class Facade(ABC, Generic[K, V]):
         if "_session" not in self.__dict__:
             return f"<{type(self).__name__} that could not be made>"
         session, state = self._session, self._session.state
-        text = "closed" if state.closed else f"{len(state.assignment)} partitions"
+        count = len(state.assignment)
+        text = "closed" if state.closed else f"{count} partition{'' if count == 1 else 's'}"
         return f"<{type(self).__name__} {session.link.client_id} group={state.config.group_id} {text}>"

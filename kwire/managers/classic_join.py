@@ -197,7 +197,8 @@ class ClassicJoin:
                 member.want_rejoin("the partitions of a topic changed")
             return
         # KIP-429: once this is revoked, another rebalance gives it to its new owner.
-        member.want_rejoin(f"gave up {len(self._owned.giving_up)} partitions as planned")
+        count = len(self._owned.giving_up)
+        member.want_rejoin(f"gave up {count} partition{'' if count == 1 else 's'} as planned")
         member.fire(ClassicEvent.SYNCED_GIVING_UP)
 
     # --- errors ---------------------------------------------------------------------------------------------

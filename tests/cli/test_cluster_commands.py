@@ -101,6 +101,14 @@ def test_topics_are_described(command: Command, cluster: Cluster) -> None:
     assert rows[0][1] == str(cluster.leader("orders", 0))
 
 
+def test_one_partition_is_not_partitions(command: Command, cluster: Cluster) -> None:
+    """`1 partitions` and `1 partition(s)` stood there."""
+    described = command("topics", "describe", "bills", "-b", cluster.bootstrap_servers)
+    assert described.out.startswith("bills: 1 partition, replication factor 1,")
+    examined = command("doctor", "--topic", "bills", "-b", cluster.bootstrap_servers)
+    assert "exists with 1 partition, all led" in examined.out
+
+
 def test_offsets_are_told_also_at_a_time(command: Command, cluster: Cluster) -> None:
     outcome = command("topics", "offsets", "orders", "bills", "--at", "-1h", "-b", cluster.bootstrap_servers)
     assert words(outcome) == [
@@ -306,14 +314,6 @@ def test_with_execute_it_is_committed(
     assert commits(cluster) == after
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_partitions_of_a_topic_can_be_chosen(command: Command, cluster: Cluster, protocol: str) -> None:
-    commit_and_leave(cluster, "billing", protocol=protocol)
-    options = ["--topic", "orders:0,2", "--to", "1", "--execute"]
-    assert len(words(command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers))) == 3
-    assert commits(cluster) == [1, 2, 1]
-
 def test_a_group_is_not_reset_to_a_time_to_come(command: Command, cluster: Cluster) -> None:
     """`--to +10m`, a slip for -10m or for --shift-by, meant the end of the log, and skipped what was not read."""
     commit_and_leave(cluster, "billing")
@@ -323,6 +323,14 @@ def test_a_group_is_not_reset_to_a_time_to_come(command: Command, cluster: Clust
     assert (outcome.code, outcome.err) == (2, said)
     assert commits(cluster) == [2, 2, 2]
 
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_partitions_of_a_topic_can_be_chosen(command: Command, cluster: Cluster, protocol: str) -> None:
+    commit_and_leave(cluster, "billing", protocol=protocol)
+    options = ["--topic", "orders:0,2", "--to", "1", "--execute"]
+    assert len(words(command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers))) == 3
+    assert commits(cluster) == [1, 2, 1]
 
 
 def test_a_partition_may_be_named_twice(command: Command, cluster: Cluster) -> None:
@@ -345,7 +353,7 @@ def test_a_group_with_members_is_left_alone(command: Command, cluster: Cluster, 
         outcome = command("groups", "reset", "billing", *options, "-b", cluster.bootstrap_servers)
     assert outcome.code == 1
     assert outcome.err == (
-        "kwire: group billing is Stable, with 1 member(s) (reader at 127.0.0.1): stop them first, for they would go on "
+        "kwire: group billing is Stable, with 1 member (reader at 127.0.0.1): stop them first, for they would go on "
         "where they are and commit over it\n"
     )
     assert cluster.committed("billing") == {}

@@ -375,5 +375,5 @@ def test_20_one_of_two_servers_that_is_gone(doctor: Doctor, closed_port: int) ->
     assert "the connection is refused" in said
     assert outcome.lines[-2:] == [
         "orders",
-        "  ok      topic     exists with 2 partition(s), all led, and this client may read them",
+        "  ok      topic     exists with 2 partitions, all led, and this client may read them",
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kwire import Consumer
+from kwire import Consumer, TopicPartition
 from kwire.errors import ConfigError, InvalidArgumentError
 
 SERVERS = "localhost:1"
@@ -45,3 +45,11 @@ def test_a_dictionary_behind_the_topics_is_refused_without_being_shown() -> None
 def test_a_topic_that_is_no_text_is_refused_before_anything_is_started() -> None:
     with pytest.raises(InvalidArgumentError, match=r"a topic is named by text, not by \['orders'\]"):
         Consumer(["orders"], bootstrap_servers=SERVERS)  # type: ignore[call-overload]  # the same
+
+
+def test_its_repr_says_how_many_partitions_it_has() -> None:
+    """One partition was `1 partitions`."""
+    with Consumer({"bootstrap.servers": SERVERS}) as consumer:
+        assert repr(consumer).endswith(" 0 partitions>")
+        consumer.assign([TopicPartition("orders", 0)])
+        assert repr(consumer).endswith(" 1 partition>")

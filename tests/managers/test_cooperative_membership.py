@@ -98,7 +98,7 @@ def test_what_the_plan_leaves_out_is_revoked_and_then_the_member_joins_once_more
     assert called_back(member) == (CallbackKind.ASSIGNED, set())
     member.expect(ClassicState.PREPARE_REBALANCE)
     assert (owned(told(member)), told(member).generation_id) == ({O0}, 2)
-    assert "gave up 1 partitions" in (member.request(JoinGroupRequest).reason or "")
+    assert "gave up 1 partition as planned" in (member.request(JoinGroupRequest).reason or "")
     become_stable(member, 3, O0)
     assert flowing(member) == {O0}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kwire.cli.admin.group_values import GroupState, Member
-from kwire.cli.tables import table
+from kwire.cli.tables import counted, table
 from kwire.model import TopicPartition
 
 
@@ -57,7 +57,7 @@ def total_lag(rows: Sequence[LagRow]) -> int:
 def headline(state: GroupState, rows: Sequence[LagRow]) -> str:
     """As in `billing: Stable, consumer protocol, assignor uniform, 3 members, lag 1,234, coordinator kafka-1:9092`."""
     assignor = f", assignor {state.assignor}" if state.assignor else ""
-    members = f"{len(state.members)} member{'' if len(state.members) == 1 else 's'}"
+    members = counted(len(state.members), "member")
     return (
         f"{state.group}: {state.state}, {state.type} protocol{assignor}, {members}, lag {total_lag(rows):,}, "
         f"coordinator {state.coordinator}"

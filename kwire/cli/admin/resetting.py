@@ -10,7 +10,7 @@ from kwire.cli.admin.group_values import DEAD, EMPTY
 from kwire.cli.admin.groups import Groups
 from kwire.cli.admin.resets import Reset, log_ranges, parse_topic, plan_resets
 from kwire.cli.starts import Start, StartKind
-from kwire.cli.tables import table
+from kwire.cli.tables import counted, table
 from kwire.errors import ConfigError, IllegalStateError, InvalidArgumentError
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -111,8 +111,8 @@ class Resetting:
         if state.state not in (EMPTY, DEAD):
             clients = ", ".join(sorted({f"{member.client_id} at {member.host}" for member in state.members}))
             raise IllegalStateError(
-                f"group {self._group} is {state.state}, with {len(state.members)} member(s) ({clients}): stop them "
-                "first, for they would go on where they are and commit over it"
+                f"group {self._group} is {state.state}, with {counted(len(state.members), 'member')} ({clients}): stop "
+                "them first, for they would go on where they are and commit over it"
             )
 
     def _partitions(self, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:

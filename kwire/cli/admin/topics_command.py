@@ -11,7 +11,7 @@ import typer
 from kwire.cli import times
 from kwire.cli.admin.printing import compiled, json_lines, named, print_lines
 from kwire.cli.options import AsJson, ConfigFile, Properties, Servers, Verbose
-from kwire.cli.tables import table
+from kwire.cli.tables import counted, table
 
 if TYPE_CHECKING:
     from kwire.cli.admin.cluster import TopicState
@@ -112,7 +112,7 @@ def print_offsets(
 
 def _described(topics: Sequence[TopicState]) -> Iterator[str]:
     for topic in topics:
-        shape = f"{len(topic.partitions)} partitions, replication factor {topic.replication_factor}"
+        shape = f"{counted(len(topic.partitions), 'partition')}, replication factor {topic.replication_factor}"
         yield f"{topic.name}: {shape}, id {topic.id}{', internal' if topic.is_internal else ''}"
         rows = [
             (

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from kwire.cli.admin.cluster import ask_until_final
 from kwire.cli.doctor.causes import Cause
 from kwire.cli.doctor.checks import Check, failed
+from kwire.cli.tables import counted
 from kwire.config import Endpoint, login_of
 from kwire.network.broker_client import BrokerClient
 from kwire.protocol.error_codes import ErrorCode
@@ -54,7 +55,10 @@ def _check_leaders(
     if code is not ErrorCode.NONE:
         return failed("topic", name, Cause(f"topic {name} cannot be read: {code.name}: {code.meaning}", "try again"))
     return Check(
-        "topic", name, True, f"exists with {len(topic.partitions)} partition(s), all led, and this client may read them"
+        "topic",
+        name,
+        True,
+        f"exists with {counted(len(topic.partitions), 'partition')}, all led, and this client may read them",
     )
 
 
