@@ -29,11 +29,16 @@ CUT_OFF = (
 )
 
 History = Annotated[str, typer.Argument(metavar="HISTORY", help="A file of lines, or a directory of such files.")]
-Local = Annotated[bool, typer.Option("--local", help="Without Spark: the whole history in this process's memory.")]
-Master = Annotated[str, typer.Option("--master", metavar="URL", help="Where Spark works.")]
+Local = Annotated[bool, typer.Option("--local", help="Work without Spark, with the whole history in memory.")]
+Master = Annotated[str, typer.Option("--master", metavar="URL", help="The Spark to run on.")]
 Memory = Annotated[str, typer.Option("--memory", metavar="SIZE", help="The heap of Spark's driver.")]
 Work = Annotated[
-    str | None, typer.Option("--work", metavar="DIRECTORY", help="For tables meanwhile; all executors can write there.")
+    str | None,
+    typer.Option(
+        "--work",
+        metavar="DIRECTORY",
+        help="A directory for temporary tables; all executors must be able to write there.",
+    ),
 ]
 Examples = Annotated[int, typer.Option("--examples", metavar="N", min=0, help="How many to show of each rule.")]
 
@@ -46,9 +51,10 @@ def audit_history(
     work: Work = None,
     examples: Examples = 5,
 ) -> None:
-    """Judge a history of a group of consumers: what was lost, came twice, out of order, was committed ahead.
+    """Judge what a consumer group did, from a history.
 
-    Histories are what 'kwire faults run --history' writes. Needs pip install 'kwire[spark]' and Java, but for --local.
+    It finds records that were lost, came twice, came out of order or were committed too early. 'kwire faults run
+    --history' writes histories. Without --local it needs Java and pip install 'kwire[spark]'.
     Exit codes: 0 all was kept, 1 something was not, 2 it could not be judged.
     """
     with _errors_told():

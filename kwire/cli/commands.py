@@ -21,6 +21,7 @@ from kwire.cli.describe import describe_process
 from kwire.cli.doctor.command import examine_connection
 from kwire.cli.fake import run_fake_cluster
 from kwire.cli.faults import faults_commands
+from kwire.cli.help_texts import make_plain
 from kwire.cli.pipeline import run_pipeline
 from kwire.cli.show_config import print_settings
 from kwire.cli.wire import wire_commands
@@ -46,6 +47,7 @@ app.add_typer(topics_commands, name="topics")
 app.add_typer(groups_commands, name="groups")
 app.add_typer(faults_commands, name="faults")
 app.add_typer(wire_commands, name="wire")
+make_plain(app)
 
 
 def _print_version(wanted: bool) -> None:
@@ -60,4 +62,7 @@ def kwire(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A Kafka consumer that speaks the protocol itself."""
+    """Read Kafka topics, look at topics and groups, and find out what keeps a client from reading.
+
+    `kwire demo` needs no broker; `kwire COMMAND -h` explains a command.
+    """

@@ -36,9 +36,11 @@ def judge_broker(
         ),
     ] = None,
     timeout: Annotated[
-        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="The wait for any one answer.")
+        float, typer.Option("--timeout", min=0.1, metavar="SECONDS", help="How long to wait for an answer.")
     ] = 10.0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", min=1, max=256, help="How many checks run at a time.")] = 32,
+    jobs: Annotated[
+        int, typer.Option("--jobs", "-j", metavar="N", min=1, max=256, help="How many checks run at a time.")
+    ] = 32,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every check, the passed ones too.")] = False,
     properties: Annotated[
         list[str] | None,

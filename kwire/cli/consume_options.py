@@ -16,7 +16,7 @@ _FORMATS = ", ".join(FORMATS)
 TopicNames = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TOPIC...", help="The topics to read; one that begins with ^ is a pattern.", show_default=False
+        metavar="TOPIC", help="The topics to read; one that begins with ^ is a pattern.", show_default=False
     ),
 ]
 MoreTopics = Annotated[
@@ -25,7 +25,7 @@ MoreTopics = Annotated[
 Include = Annotated[
     list[str] | None,
     typer.Option(
-        "--include", "--whitelist", metavar="REGEX", help="Topics whose whole name it matches; may be repeated."
+        "--include", "--whitelist", metavar="REGEX", help="Read the topics whose whole name matches; may be repeated."
     ),
 ]
 Group = Annotated[
@@ -36,7 +36,7 @@ Group = Annotated[
 ]
 Partitions = Annotated[
     list[int] | None,
-    typer.Option("--partition", "-p", min=0, metavar="N", help="Only this partition; may be repeated."),
+    typer.Option("--partition", "-p", min=0, metavar="N", help="Read only this partition; may be repeated."),
 ]
 From = Annotated[
     str | None, typer.Option("--from", "-o", "--offset", metavar="START", help=f"{starts.HELP} Default: earliest.")
@@ -47,11 +47,10 @@ Count = Annotated[
     int | None,
     typer.Option("--count", "-n", "-c", "--max-messages", min=1, metavar="N", help="Stop after this many records."),
 ]
-ExitAtEnd = Annotated[
-    bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end of each partition right now.")
-]
+ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop where each partition ends now.")]
 TimeoutMs = Annotated[
-    int | None, typer.Option("--timeout-ms", metavar="MS", min=1, help="Stop when nothing has come for so long.")
+    int | None,
+    typer.Option("--timeout-ms", metavar="MS", min=1, help="Stop when no record has come for MS milliseconds."),
 ]
 Isolation = Annotated[
     str | None,
@@ -65,7 +64,7 @@ DataLoss = Annotated[
     OnDataLoss,
     typer.Option(
         "--on-data-loss",
-        help="Over a damaged batch, or a position that the log has lost: stop, or skip it and say which offsets.",
+        help="At a damaged batch, or a position that the log has lost: stop, or skip it and say which offsets.",
     ),
 ]
 FormatName = Annotated[
@@ -133,7 +132,10 @@ Delimiter = Annotated[
     ),
 ]
 Null = Annotated[
-    str | None, typer.Option("--null", metavar="TEXT", help="With text and templates: what a null is. Default: null.")
+    str | None,
+    typer.Option(
+        "--null", metavar="TEXT", help="With text and templates: the text that stands for a null. Default: null."
+    ),
 ]
 TimesName = Annotated[
     Times, typer.Option("--times", help="Times as milliseconds since 1970, or as dates in UTC or the local time zone.")

@@ -22,11 +22,13 @@ PATIENCE_S = 10.0
 
 
 def run_demo(
-    records: Annotated[int, typer.Option("--records", "-n", min=1, max=100_000, help="How many records.")] = 12,
+    records: Annotated[
+        int, typer.Option("--records", "-n", metavar="N", min=1, max=100_000, help="How many records.")
+    ] = 12,
 ) -> None:
-    """Start a Kafka in this process, write sample records, and read them in a group.
+    """Start a Kafka in memory, write records, and read them.
 
-    Needs no broker and no Java. Nothing is left behind.
+    The records are read in a group. This needs no broker and no Java, and leaves nothing behind.
     """
     with clean_exits():
         from kwire.testing import Cluster

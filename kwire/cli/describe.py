@@ -12,17 +12,18 @@ import typer
 from kwire.cli.exits import clean_exits
 from kwire.errors import ConfigError
 
-Pid = Annotated[int, typer.Argument(help="The process.", show_default=False, min=1)]
+Pid = Annotated[int, typer.Argument(metavar="PID", help="The process.", show_default=False, min=1)]
 Force = Annotated[
     bool, typer.Option("--force", help="Send the signal although nobody can say whether the process expects it.")
 ]
 
 
 def describe_process(pid: Pid, force: Force = False) -> None:
-    """Have a process print how its consumers stand, and why no records come, to its stderr.
+    """Have a running process print why no records come.
 
-    It is sent SIGUSR1. The process has to expect that: `kwire consume` does, and so does a program that has called
-    `kwire.describe_on_signal()`. Any other would be ended by the signal, so it is not sent to one.
+    The process prints how its consumers stand, to its stderr, when it gets SIGUSR1. It has to expect the signal: `kwire
+    consume` does, and so does a program that has called `kwire.describe_on_signal()`. The signal would end any other
+    process, so this command does not send it there.
     """
     with clean_exits():
         if not hasattr(signal, "SIGUSR1"):

@@ -20,22 +20,26 @@ MAX_PORT = 65_535
 
 
 def run_fake_cluster(
-    brokers: Annotated[int, typer.Option("--brokers", "-n", min=1, max=100, help="How many brokers.")] = 1,
+    brokers: Annotated[int, typer.Option("--brokers", "-n", metavar="N", min=1, max=100, help="How many brokers.")] = 1,
     topics: Annotated[
-        str, typer.Option("--topics", "-t", metavar="A:3,B", help="Topics to begin with, and their partitions.")
+        str,
+        typer.Option(
+            "--topics", "-t", metavar="TOPICS", help="Topics to begin with, and their partitions: orders:3,bills."
+        ),
     ] = "",
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=MAX_PORT, help="The first broker's port; 0 for any.")
+        int,
+        typer.Option("--port", "-p", metavar="PORT", min=0, max=MAX_PORT, help="The first broker's port; 0 for any."),
     ] = 0,
     release: Annotated[
-        str, typer.Option("--release", metavar="3.9", help="Speak as this release of Kafka does.")
+        str, typer.Option("--release", metavar="RELEASE", help="Speak as this release of Kafka does, such as 3.9.")
     ] = "4.4",
     security_protocol: Annotated[
         str | None,
         typer.Option(
             "--security-protocol",
-            metavar="SASL_SSL",
-            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; without it what the next two come to.",
+            metavar="PROTOCOL",
+            help="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL. Default: what --tls and --user ask for.",
         ),
     ] = None,
     tls: Annotated[
@@ -43,13 +47,13 @@ def run_fake_cluster(
     ] = False,
     users: Annotated[
         list[str] | None,
-        typer.Option("--user", metavar="NAME:PASSWORD", help="Somebody who may log in by SASL; may be repeated."),
+        typer.Option("--user", metavar="NAME:PASSWORD", help="A user who may log in by SASL; may be repeated."),
     ] = None,
 ) -> None:
-    """Run a fake Kafka cluster: in memory, gone when it ends.
+    """Run a Kafka cluster in memory, for tests.
 
     Prints the bootstrap address, with TLS or SASL also what clients have to set, and serves until Ctrl-C or SIGTERM.
-    For tests; nothing is kept.
+    Its records are gone when it ends.
     """
     with clean_exits(), sigterm_interrupts():
         from kwire.testing import Cluster

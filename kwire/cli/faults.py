@@ -35,10 +35,11 @@ NAMED = ("kwire", "confluent", "java")
 PROTOCOLS = ("classic", "consumer")
 
 File = Annotated[
-    Path | None, typer.Argument(metavar="SCHEDULE.txt", help="A schedule: who reads what, which faults strike when.")
+    Path | None, typer.Argument(metavar="SCHEDULE", help="A schedule: who reads what, which faults strike when.")
 ]
 Scenario = Annotated[
-    str | None, typer.Option("--scenario", metavar="row-01", help="A row of the table of faults; see 'scenarios'.")
+    str | None,
+    typer.Option("--scenario", metavar="ROW", help="A row of the table of faults, such as row-01; see 'scenarios'."),
 ]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="N", min=0, help="A schedule drawn from this number.")]
 Seconds = Annotated[int, typer.Option("--seconds", metavar="N", min=20, help="How long a drawn schedule is.")]
@@ -69,7 +70,7 @@ History = Annotated[
 
 @faults_commands.command("list")
 def list_faults() -> None:
-    """Show every fault: what it does, its parameters, and how soon all must be well again."""
+    """List the faults, with their parameters and time limits."""
     from kwire.testing.faults.catalogue import described
 
     print(described())
@@ -77,7 +78,7 @@ def list_faults() -> None:
 
 @faults_commands.command("scenarios")
 def list_scenarios() -> None:
-    """Show the table of faults, row by row, as far as a real cluster can show it."""
+    """List the scenarios: rows of the table of faults."""
     from kwire.testing.faults.scenarios import scenarios
 
     for name, scenario in scenarios().items():
@@ -98,7 +99,7 @@ def run_faults(
     json_file: Json = None,
     history: History = None,
 ) -> None:
-    """Run a schedule of faults, and judge what the consumers made of it.
+    """Run a schedule of faults, and judge the consumers.
 
     Kafka runs on this machine, three brokers behind proxies; Java, Maven and Go are needed. Exit codes: 0 all was kept,
     1 something was not, 2 it could not be run.

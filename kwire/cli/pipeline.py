@@ -37,16 +37,25 @@ if TYPE_CHECKING:
 # What `kwire[spark]` brings: without one of them the command says so.
 _OF_THE_EXTRA = ("pyspark", "py4j", "pyarrow", "fastavro", "pandas")
 
-Topic = Annotated[str | None, typer.Argument(help="The topic to read, or several: a,b.", show_default=False)]
-Servers = Annotated[str | None, typer.Option("--bootstrap", "-b", help="Brokers to begin with, host:port,host:port.")]
+Topic = Annotated[
+    str | None, typer.Argument(metavar="TOPIC", help="The topic to read, or several: a,b.", show_default=False)
+]
+Servers = Annotated[
+    str | None, typer.Option("--bootstrap", "-b", metavar="SERVERS", help="Brokers to begin with, host:port,host:port.")
+]
 To = Annotated[str | None, typer.Option("--to", metavar="TARGET", help="parquet (default), console or function.")]
-TablePath = Annotated[str | None, typer.Option("--path", help="With parquet: the folder of the table.")]
+TablePath = Annotated[
+    str | None, typer.Option("--path", metavar="FOLDER", help="With parquet: the folder of the table.")
+]
 Function = Annotated[
     str | None,
     typer.Option("--function", metavar="MODULE:NAME", help="With function: called with each DataFrame and its number."),
 ]
 Checkpoint = Annotated[
-    str | None, typer.Option("--checkpoint", help="Where to keep how far it is. Default: _checkpoint in the table.")
+    str | None,
+    typer.Option(
+        "--checkpoint", metavar="FOLDER", help="The folder for its progress. Default: _checkpoint in the table."
+    ),
 ]
 ValueFormat = Annotated[
     str | None,
@@ -62,18 +71,25 @@ OnBad = Annotated[
 PartitionBy = Annotated[
     str | None, typer.Option("--partition-by", metavar="COLUMNS", help="Folders of the table, such as date,hour.")
 ]
-FileMib = Annotated[int | None, typer.Option("--file-mib", min=1, help="How large files should be. Default: 128.")]
-Every = Annotated[float | None, typer.Option("--every", metavar="SECONDS", help="Collect records for so long.")]
+FileMib = Annotated[
+    int | None, typer.Option("--file-mib", metavar="N", min=1, help="How large files should be, in MiB. Default: 128.")
+]
+Every = Annotated[
+    float | None,
+    typer.Option("--every", metavar="SECONDS", help="Seconds for which records are collected into one batch."),
+]
 From = Annotated[
     str | None,
     typer.Option("--from", "-o", metavar="START", help="Where to begin: earliest (default), latest, a time."),
 ]
-ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop at what is the end right now.")]
+ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop where the topic ends now.")]
 FreshFirst = Annotated[
-    bool, typer.Option("--fresh-first", help="After an outage the newest records first, the rest in slices.")
+    bool, typer.Option("--fresh-first", help="After an outage, read the newest records first and the rest in slices.")
 ]
-Master = Annotated[str | None, typer.Option("--master", help="The Spark to run on. Default: local[*].")]
-Metrics = Annotated[str | None, typer.Option("--metrics", metavar="FILE", help="A line of JSON for each batch there.")]
+Master = Annotated[str | None, typer.Option("--master", metavar="URL", help="The Spark to run on. Default: local[*].")]
+Metrics = Annotated[
+    str | None, typer.Option("--metrics", metavar="FILE", help="Write a line of JSON for each batch to this file.")
+]
 Kafka = Annotated[
     list[str] | None, typer.Option("--kafka", metavar="NAME=VALUE", help="A setting of Kafka; may be repeated.")
 ]
@@ -82,7 +98,8 @@ KafkaConfig = Annotated[
     typer.Option("--kafka-config", metavar="FILE", help="Settings of Kafka from a client's properties file."),
 ]
 Source = Annotated[
-    list[str] | None, typer.Option("--source", "-X", metavar="NAME=VALUE", help="An option of the source; repeated.")
+    list[str] | None,
+    typer.Option("--source", "-X", metavar="NAME=VALUE", help="An option of the source; may be repeated."),
 ]
 Spark = Annotated[
     list[str] | None, typer.Option("--conf", metavar="NAME=VALUE", help="A setting of Spark; may be repeated.")
@@ -114,12 +131,13 @@ def run_pipeline(
     spark: Spark = None,
     config: ConfigFile = None,
 ) -> None:
-    """Bring a topic into Parquet files, onto the console or through a function, on Spark.
+    """Write a topic into Parquet files, on Spark.
 
-    Each record is in the table once, also after a crash: started again, it goes on where it was. Settings come from
-    flags and from a TOML file, under the same names with underscores; flags win. How to reach Kafka may also stand in
-    the environment (KWIRE_BOOTSTRAP_SERVERS, KWIRE_SASL_PASSWORD, ...), which flags win over, or in the properties file
-    of a Kafka client. Needs the extra `spark` of kwire, and Java 17.
+    It can also print the records, or call a function with them. Each record is in the table once, also after a crash:
+    started again, the pipeline continues where it stopped. Settings are flags, or names in a TOML file, with
+    underscores; flags win. Settings of Kafka may also be in the environment (KWIRE_BOOTSTRAP_SERVERS,
+    KWIRE_SASL_PASSWORD, ...), over which flags win, or in the properties file of a Kafka client. Needs Java 17 and
+    pip install 'kwire[spark]'.
     """
     with clean_exits():
         flags: dict[str, object] = {

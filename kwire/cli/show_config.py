@@ -29,7 +29,7 @@ Word = Annotated[
 
 
 def print_settings(word: Word = None, as_json: AsJson = False) -> None:
-    """Print all settings with their defaults and meanings, or those about a word.
+    """Print the settings with defaults and meanings.
 
     Give them to any command as -X NAME=VALUE, in a file (--config), or as KWIRE_<NAME> in the environment. Java's
     dotted names work as well. What -X says wins over the environment, which wins over the file. Secrets belong in the

@@ -23,9 +23,14 @@ from kwire.errors import ConfigError, InvalidArgumentError, UnsupportedVersionEr
 
 wire_commands = typer.Typer(no_args_is_help=True, help="Decode, encode and explain messages of Kafka's protocol.")
 
-Message = Annotated[str, typer.Argument(metavar="MESSAGE", help="As in FetchRequest.", show_default=False)]
+Message = Annotated[
+    str, typer.Argument(metavar="MESSAGE", help="The name of the message, such as FetchRequest.", show_default=False)
+]
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version of the message.", show_default=False)]
-MaybeMessage = Annotated[str | None, typer.Argument(metavar="MESSAGE", help="As in FetchRequest.", show_default=False)]
+MaybeMessage = Annotated[
+    str | None,
+    typer.Argument(metavar="MESSAGE", help="The name of the message, such as FetchRequest.", show_default=False),
+]
 MaybeVersion = Annotated[
     int | None, typer.Argument(metavar="VERSION", help="The version of the message.", show_default=False)
 ]
@@ -63,9 +68,10 @@ def decode_bytes(
     capture: Capture = None,
     responses: Responses = None,
 ) -> None:
-    """Print a message as JSON; bytes come out as {"$b64": ...}, uuids as {"$uuid": ...}.
+    """Print a message as JSON.
 
-    With --capture and --responses, each frame becomes a line of JSON.
+    Bytes are printed as {"$b64": ...}, UUIDs as {"$uuid": ...}. With --capture and --responses, each frame becomes a
+    line of JSON.
     """
     with clean_exits(), wrong_usage():
         if capture is not None:
@@ -84,9 +90,10 @@ def decode_bytes(
 
 @wire_commands.command("encode")
 def encode_fields(message: Message, version: Version, fields: Fields = "-", raw: RawOutput = False) -> None:
-    """Print a message's bytes as hex; fields that are left out have their defaults.
+    """Print the bytes of a message as hex.
 
-    The JSON is what `decode` prints. The bytes are the message alone, without header and length.
+    The JSON is what `decode` prints; a field that is left out has its default. The bytes are the message alone,
+    without header and length.
     """
     from kwire.protocol import encode
 
@@ -97,7 +104,7 @@ def encode_fields(message: Message, version: Version, fields: Fields = "-", raw:
 
 @wire_commands.command("show")
 def show_layout(message: MaybeMessage = None, version: MaybeVersion = None) -> None:
-    """Print the fields of a message, in wire order; or, without a message, all messages."""
+    """Print the fields of a message, or the list of messages."""
     from kwire.cli.wire_show import describe_message, list_messages
 
     with clean_exits(), wrong_usage():

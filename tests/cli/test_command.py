@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from typer.core import TyperGroup
+from typer.main import get_command
 
 import kwire.cli
 from kwire import speedups
+from kwire.cli.commands import app
 from kwire.cli.show_config import layout, table
 from kwire.config import SETTINGS, SettingDoc, docs
 from kwire.version import __version__
@@ -169,3 +174,44 @@ def test_help_loads_neither_the_network_nor_numpy() -> None:
     script = "import kwire.cli.commands, sys; print(*{'trio', 'numpy', 'construct', 'rich'} & sys.modules.keys())"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert loaded.stdout == "\n"
+
+
+def commands(of: TyperGroup, *before: str) -> Iterator[list[str]]:
+    """The words of each command, and of each group of commands."""
+    yield list(before)
+    for name, command in of.commands.items():
+        if isinstance(command, TyperGroup):
+            yield from commands(command, *before, name)
+        else:
+            yield [*before, name]
+
+
+def all_commands() -> list[list[str]]:
+    top = get_command(app)
+    assert isinstance(top, TyperGroup)
+    return list(commands(top))
+
+
+@pytest.mark.parametrize("words", all_commands(), ids=lambda words: " ".join(words) or "kwire")
+def test_help_is_for_people_who_know_no_python(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """`kwire consume -h` had `TOPIC... <list[str]>` and `[TOPIC...]...`, `kwire produce -h` had `{TOPIC}`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(monkeypatch, *words, "-h") == 0
+    said = capfd.readouterr().out
+    assert re.search(r"<(list|str|int|float|path|file|bool)\b", said) is None
+    usage = said.split("\n\n")[0]
+    assert re.search(r"[{}]|\.\.\.\]", usage) is None
+
+
+@pytest.mark.parametrize("words", [[], ["topics"], ["groups"], ["faults"], ["wire"]], ids=" ".join)
+def test_a_list_of_commands_says_each_to_its_end(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """On a terminal of 80 columns seven of fourteen ended in `...`."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(monkeypatch, *words, "-h") == 0
+    _, _, listed = capfd.readouterr().out.partition("Commands:\n")
+    assert listed
+    assert [line for line in listed.splitlines() if line.endswith("...")] == []

@@ -19,29 +19,38 @@ if TYPE_CHECKING:
 groups_commands = typer.Typer(no_args_is_help=True, help="List, describe, watch and reset consumer groups.")
 
 Pattern = Annotated[
-    str | None, typer.Argument(metavar="REGEX", help="Only groups that it finds something in.", show_default=False)
+    str | None,
+    typer.Argument(metavar="REGEX", help="Print only groups with a match in their name.", show_default=False),
 ]
-Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP...", help="The groups.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="One or more groups.", show_default=False)]
 Name = Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.", show_default=False)]
 MoreNames = Annotated[
     list[str] | None, typer.Option("--group", "-g", metavar="GROUP", help="A group; may be repeated.")
 ]
-Every = Annotated[float, typer.Option("--every", metavar="SECONDS", min=0.1, help="How often it is looked at.")]
+NameAsOption = Annotated[
+    list[str] | None, typer.Option("--group", "-g", metavar="GROUP", help="The group, as an option.")
+]
+Every = Annotated[
+    float, typer.Option("--every", metavar="SECONDS", min=0.1, help="Seconds between two looks at the group.")
+]
 Looks = Annotated[
-    int | None, typer.Option("--count", "-n", metavar="N", min=1, help="Stop after so many looks. Default: Ctrl-C.")
+    int | None,
+    typer.Option("--count", "-n", metavar="N", min=1, help="Stop after N looks. Default: go on until Ctrl-C."),
 ]
 Topics = Annotated[
     list[str] | None,
-    typer.Option("--topic", "-t", metavar="TOPIC", help="A topic, or some of its partitions: orders:0,2. Repeated."),
+    typer.Option(
+        "--topic", "-t", metavar="TOPIC", help="A topic, or some of its partitions: orders:0,2; may be repeated."
+    ),
 ]
 AllTopics = Annotated[bool, typer.Option("--all-topics", help="All topics that the group has committed.")]
 To = Annotated[str | None, typer.Option("--to", "--to-offset", "--to-datetime", metavar="START", help=starts.HELP)]
 ToEarliest = Annotated[bool, typer.Option("--to-earliest", help="The same as --to earliest.")]
 ToLatest = Annotated[bool, typer.Option("--to-latest", help="The same as --to latest.")]
 ShiftBy = Annotated[
-    int | None, typer.Option("--shift-by", metavar="N", help="So many offsets on from each commit; back, if below 0.")
+    int | None, typer.Option("--shift-by", metavar="N", help="Move each commit by N offsets; back, if N is below 0.")
 ]
-Execute = Annotated[bool, typer.Option("--execute", help="Commit. Without it, what would be committed is shown.")]
+Execute = Annotated[bool, typer.Option("--execute", help="Commit. Without it, the command shows what it would commit.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only show it: the default.")]
 
 
@@ -83,8 +92,8 @@ def describe_groups(
 ) -> None:
     """Print state, members and lag of groups.
 
-    The lag of a partition is what lies between the group's commit and the end of the log. Exit code 1: there is no such
-    group.
+    The lag of a partition is the number of offsets from the group's commit to the end of the log. Exit code 1: there
+    is no such group.
     """
     from kwire.cli.admin.group_report import GroupReport
     from kwire.cli.admin.session import cluster_view
@@ -102,7 +111,7 @@ def describe_groups(
 @groups_commands.command("watch")
 def watch_group(
     name: Name = None,
-    more_names: MoreNames = None,
+    more_names: NameAsOption = None,
     bootstrap: Servers = None,
     properties: Properties = None,
     config: ConfigFile = None,
@@ -110,7 +119,7 @@ def watch_group(
     looks: Looks = None,
     _verbose: Verbose = 0,
 ) -> None:
-    """Print a group's lag again and again, and how many records a second it gets through."""
+    """Print a group's lag and its records per second, again and again."""
     from kwire.cli.admin.session import cluster_view
     from kwire.cli.admin.watching import watch
 
@@ -124,7 +133,7 @@ def watch_group(
 @groups_commands.command("reset")
 def reset_group(
     name: Name = None,
-    more_names: MoreNames = None,
+    more_names: NameAsOption = None,
     topics: Topics = None,
     all_topics: AllTopics = False,
     to: To = None,
@@ -139,9 +148,9 @@ def reset_group(
     as_json: AsJson = False,
     _verbose: Verbose = 0,
 ) -> None:
-    """Set what a group has committed, while it has no members.
+    """Set the committed offsets of a group without members.
 
-    Shows what would be committed; with --execute, commits it. Offsets outside a log become its begin or its end.
+    Shows what it would commit; with --execute, commits it. An offset outside the log becomes its beginning or its end.
     """
     from kwire.cli.admin.resetting import Resetting
     from kwire.cli.admin.session import cluster_view

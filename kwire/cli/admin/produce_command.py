@@ -35,13 +35,20 @@ Headers = Annotated[
 ]
 Partition = Annotated[
     int | None,
-    typer.Option("--partition", "-p", metavar="N", min=0, help="Default: by the key as Java does, or in turn."),
+    typer.Option(
+        "--partition",
+        "-p",
+        metavar="N",
+        min=0,
+        help="Write to this partition. Default: chosen by the key as in Java, in turn without a key.",
+    ),
 ]
 KeySeparator = Annotated[
-    str | None, typer.Option("--key-separator", "-K", metavar="TEXT", help="Lines hold a key, this, and a value.")
+    str | None,
+    typer.Option("--key-separator", "-K", metavar="TEXT", help="Each line is a key, this text, and a value."),
 ]
 Null = Annotated[
-    str | None, typer.Option("--null", metavar="TEXT", help="A key or value that reads so is a null (a tombstone).")
+    str | None, typer.Option("--null", metavar="TEXT", help="A key or value with this text is a null (a tombstone).")
 ]
 
 
@@ -58,10 +65,10 @@ def produce_records(
     config: ConfigFile = None,
     _verbose: Verbose = 0,
 ) -> None:
-    """Write records to a topic, one for each line of standard input.
+    """Write the lines of standard input to a topic, for a test.
 
-    For a quick test: records go out a thousand at a time, or when the input makes a pause, nothing is compressed, and a
-    batch that fails is not tried again. Says on stderr where they are.
+    Each line is a record. Records are sent a thousand at a time, or when the input pauses. They are not compressed, and
+    a batch that fails is not tried again. Prints their partitions and offsets to stderr.
     """
     from kwire.cli.admin.producing import Producing
     from kwire.cli.admin.session import cluster_view

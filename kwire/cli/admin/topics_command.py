@@ -20,9 +20,9 @@ topics_commands = typer.Typer(no_args_is_help=True, help="List and describe topi
 
 Pattern = Annotated[
     str | None,
-    typer.Argument(metavar="REGEX", help="Only topics that it finds something in.", show_default=False),
+    typer.Argument(metavar="REGEX", help="Print only topics with a match in their name.", show_default=False),
 ]
-Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC...", help="The topics.", show_default=False)]
+Names = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="One or more topics.", show_default=False)]
 MoreNames = Annotated[
     list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="A topic; may be repeated.")
 ]
@@ -86,7 +86,7 @@ def print_offsets(
     as_json: AsJson = False,
     _verbose: Verbose = 0,
 ) -> None:
-    """Print where the logs of topics begin and end, and how many offsets lie between."""
+    """Print where the partitions of topics begin and end."""
     from kwire.cli.admin.cluster import EARLIEST, LATEST
     from kwire.cli.admin.session import cluster_view
     from kwire.model import TopicPartition

@@ -20,8 +20,10 @@ if TYPE_CHECKING:
     from kwire.cli.doctor.checks import Check
     from kwire.config import ConsumerConfig
 
-Topics = Annotated[list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Look at it; repeated.")]
-Group = Annotated[str | None, typer.Option("--group", "-g", metavar="GROUP", help="Look at this group.")]
+Topics = Annotated[
+    list[str] | None, typer.Option("--topic", "-t", metavar="TOPIC", help="Check this topic; may be repeated.")
+]
+Group = Annotated[str | None, typer.Option("--group", "-g", metavar="GROUP", help="Check this group.")]
 Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long each step may take.")]
 
 INDENT = " " * 20
@@ -38,10 +40,11 @@ def examine_connection(
     as_json: AsJson = False,
     _verbose: Verbose = 0,
 ) -> None:
-    """Say what keeps a client from reading: DNS, TCP, TLS, versions, login, brokers, topics, group, permissions.
+    """Find out what keeps a client from reading.
 
-    Takes the settings that `kwire consume` takes. Nothing is changed: no topic is created, no group is joined. Exit
-    codes: 0 all is well, 1 something is wrong, 2 a setting cannot be.
+    Checks DNS, TCP, TLS, versions, login, brokers, topics, group and permissions, step by step. Takes the settings that
+    `kwire consume` takes. Changes nothing: it creates no topic and joins no group. Exit codes: 0 all is well, 1 a check
+    failed, 2 a setting is wrong.
     """
     with clean_exits():
         from kwire.config import ConsumerConfig
