@@ -1,7 +1,7 @@
-"""The poll loop of KIP-983: work goes on beside it, and a partition that is taken away is kept until its work is done.
+"""The poll loop of KIP-983: threads handle records, and a partition is given back after its records are done.
 
-One loop, no listener: each poll says which partitions the next one will give up. While records of these are still in
-work the loop asks for a delay and polls on, and all other partitions go on at full speed.
+There is one loop and no listener. Each poll says which partitions the next poll gives back. While records of these
+partitions are in work, the loop asks for a delay and polls again. All other partitions go on at full speed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ POLL_SECONDS = 0.1
 
 
 def work(records: list[Record[bytes, bytes]]) -> None:
-    """What takes its time."""
+    """Slow work on records."""
     for record in records:
         time.sleep(0.001)
         sys.stdout.write(f"{record.topic_partition}@{record.offset}: {record.value!r}\n")  # in one piece: all print
 
 
 class InWork:
-    """Records that are being worked on, on one thread for each partition; and what may be committed of them."""
+    """Records in work, on one thread for each partition, and the offsets that may be committed."""
 
     def __init__(self) -> None:
         self._threads: dict[TopicPartition, ThreadPoolExecutor] = {}
@@ -36,7 +36,7 @@ class InWork:
         self._work.setdefault(tp, []).append((thread.submit(work, records), behind))
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Where to commit: behind what is done, in order. Raises what the work raised."""
+        """The offsets to commit: after the records that are done, in order. Raises the exception of the work."""
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         for tp, pending in self._work.items():
             while pending and pending[0][0].done():
@@ -49,7 +49,7 @@ class InWork:
         return frozenset(self._work)
 
     def forget(self, partitions: frozenset[TopicPartition]) -> None:
-        """They are lost: nothing of them is to be committed any more."""
+        """These partitions are lost: their records must not be committed any more."""
         for tp in partitions:
             self._work.pop(tp, None)
 

@@ -1,9 +1,8 @@
-"""Records of each partition in order, partitions side by side, on threads: a handler may take as long as it likes.
+"""Threads handle partitions at the same time, each partition in order; a handler may take as long as it likes.
 
-While handlers are at work the processor polls on, so the group never waits for them. It fetches no more of a partition
-than it has room for, commits every five seconds what is done, and, when a partition is taken away, lets the record in
-work end and commits before it gives it up. A handler that fails is tried again until it succeeds, however long the
-other system stays away; only its own partition waits.
+The processor polls while handlers work, so the group does not wait for them. Every five seconds it commits the records
+that are done. When it has to give back a partition, it finishes the record in work and commits first. A handler that
+fails is called again until it succeeds, however long the other system is away; only its own partition waits.
 """
 
 from __future__ import annotations
