@@ -1,4 +1,4 @@
-"""Time and chance: the only module that reads either. Everybody below the facades gets them as arguments.
+"""Time and chance: the only module that reads clocks and draws random numbers. Below the facades both are arguments.
 
 Times are milliseconds on a monotonic clock, as floats; wall-clock time appears only in record timestamps. A simulation
 puts a `TimeSource` of its own in the place of the machine's (`install`), for the whole process.
@@ -24,8 +24,8 @@ if hasattr(os, "register_at_fork"):
 class TimeSource:
     """Where time and chance come from, each in the unit its reader below asks for.
 
-    Chance is not that of the module `random`: a program that seeds it gets the numbers it asked for, however often a
-    network thread draws one; and processes that are forked draw other ones each.
+    Random numbers come from a generator of kwire's own, not from the module `random`. So a program that seeds `random`
+    gets the numbers it expects, however many kwire draws. A forked child seeds the generator anew.
     """
 
     monotonic_seconds: Callable[[], float] = time.monotonic
@@ -41,7 +41,7 @@ _monotonic_seconds = _installed.monotonic_seconds
 
 
 def install(source: TimeSource) -> TimeSource:
-    """Take time and chance from there, from now on; answers where they came from, to be put back."""
+    """Take time and chance from `source` from now on. Returns the source before it, for the caller to put back."""
     global _installed, _monotonic_seconds  # noqa: PLW0603  the process has one clock
     before, _installed = _installed, source
     _monotonic_seconds = source.monotonic_seconds
@@ -49,7 +49,7 @@ def install(source: TimeSource) -> TimeSource:
 
 
 def installed() -> TimeSource:
-    """Where they come from now."""
+    """The source in use."""
     return _installed
 
 
@@ -74,7 +74,7 @@ def new_uuid() -> UUID:
 
 
 def unguessable(count: int) -> bytes:
-    """So many bytes that nobody can foresee, each call new ones: for what must not be played back."""
+    """`count` bytes that nobody can predict, new ones with each call: for nonces."""
     return _installed.unguessable(count)
 
 

@@ -1,10 +1,10 @@
 """The cluster as metadata shows it: one immutable snapshot, replaced by every Metadata answer.
 
-Owned by the metadata manager; everybody else reads. A snapshot does not go back in time: a partition whose answer
-names an older leader epoch than the one known keeps what it had (KIP-320), unless the topic was recreated. So does a
-topic whose answer names an id that it had before: a broker lags behind that has not heard of the new topic. But an
-epoch or id that every later answer contradicts, while no leader serves the partition, was wrong and is dropped: it must
-not keep the partition from being read for ever.
+The metadata manager owns it; everybody else reads. A snapshot does not go back in time. If an answer names an older
+leader epoch than the known one, the partition keeps the known leader (KIP-320), unless the topic was recreated. If an
+answer names a former id of a topic, the topic stays as it is known: that broker has not heard of the new topic yet. But
+an epoch or id that every later answer contradicts, while no leader serves the partition, was wrong and is dropped.
+Otherwise nobody could read the partition any more.
 """
 
 from __future__ import annotations
@@ -22,17 +22,18 @@ from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseP
 log = part_logger("metadata")
 
 MOST_CONTRADICTIONS = 10
-"""Answers in a row that name an older epoch: 7 s of them with the default back-off. Brokers lag behind each other by
-less; an older leader that is asked all the same refuses (FENCED_LEADER_EPOCH), and metadata is asked for again. The
-same goes for answers that name a former id of a topic: a leader refuses another id than its own (UNKNOWN_TOPIC_ID)."""
+"""When so many answers in a row have named an older epoch, it is believed. With the default back-off they take 7 s, and
+brokers lag behind each other by less. If it is wrong all the same, the older leader refuses the fetch
+(FENCED_LEADER_EPOCH), and metadata is asked for again. The same holds for a former id of a topic: a leader refuses
+another id than its own (UNKNOWN_TOPIC_ID)."""
 MOST_FORMER_IDS = 10
 MOST_TOPICS_GONE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionMetadata:
-    """`leader_id` is -1 while the partition has no leader. `contradictions` counts the answers since then that named an
-    older epoch."""
+    """`leader_id` is -1 while the partition has no leader. `contradictions` counts the answers since this one that have
+    named an older epoch."""
 
     leader_id: int
     leader_epoch: int = NO_LEADER_EPOCH
@@ -62,7 +63,7 @@ class TopicIds:
     contradictions: int = 0
 
     def after(self, named: UUID, *, in_doubt: bool) -> TopicIds:
-        """What an answer makes of them that names this one."""
+        """The ids after an answer that says `named` is the topic's id."""
         if named == self.current:
             return replace(self, contradictions=0) if self.contradictions else self
         if named in self.former:
@@ -75,8 +76,8 @@ class TopicIds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterSnapshot:
-    """Nodes, topics and leaders at one moment. `version` grows by one with each change. `ids` has topics as well that
-    are gone: one that comes again is another."""
+    """Nodes, topics and leaders at one moment. `version` grows by one with each change. `ids` keeps topics that are
+    gone, too: a topic that is created again under its old name is another one."""
 
     version: int = 0
     cluster_id: str | None = None
@@ -125,8 +126,8 @@ class ClusterSnapshot:
     def updated(self, answer: MetadataResponse, *, in_doubt: bool = False) -> ClusterSnapshot:
         """The snapshot after a Metadata answer, which covers every topic of interest: those it lacks are forgotten.
 
-        `in_doubt` if it was asked for because something in the snapshot has proved wrong: else the leader that is known
-        serves, and is right, whatever metadata says.
+        `in_doubt`: the answer was asked for because something in the snapshot has proved wrong. Otherwise the known
+        leader serves requests, so it is right, whatever the answer says.
         """
         topics: dict[str, TopicMetadata] = {}
         ids = self._ids_after(answer, in_doubt=in_doubt)
@@ -155,15 +156,15 @@ class ClusterSnapshot:
         return ids
 
     def without_nodes(self) -> ClusterSnapshot:
-        """The snapshot of a client that starts from its bootstrap servers again (KIP-899): nobody leads anything that
-        it knows of. Topics and their epochs are kept, so that an answer that is older still counts as older."""
+        """The snapshot of a client that starts from its bootstrap servers again (KIP-899): it knows no broker, and no
+        leader. Topics and their epochs are kept, so that an older answer still counts as older."""
         return replace(self, version=self.version + 1, nodes={})
 
     def with_leaders(
         self, leaders: Mapping[TopicPartition, LeaderIdAndEpoch], endpoints: Iterable[NodeEndpoint]
     ) -> ClusterSnapshot:
-        """The snapshot with what a former leader said of its successors (KIP-951), as far as it is news: a newer epoch
-        of a known partition, led by a broker whose address is known. The same object when there is none."""
+        """The snapshot with the new leaders that a former leader has named (KIP-951). Only news counts: a newer epoch
+        of a known partition, led by a broker whose address is known. Without news this is the same object."""
         nodes = {
             **self.nodes,
             **{e.node_id: Node(e.node_id, e.host, e.port, e.rack) for e in endpoints if e.node_id >= 0},

@@ -12,9 +12,9 @@ LIMIT_CHARS = 4096
 LAG_PREFIX = "kwire-lag1:"
 """Of the ranges that are not done (`kwire.parallel_rebalance.token`)."""
 HEAD_PREFIX = "kwire-head1:"
-"""Of whose progress an offset of the head's log is; from there, too."""
+"""Of a `HeadMark` in the head's log: whose progress the offset is (there, too)."""
 MAP_PREFIX = "kwire2:"
-"""Of what a processor has finished behind the offset (`kwire.processing.offset_map`)."""
+"""Of the offsets behind the committed one that a processor has finished (`kwire.processing.offset_map`)."""
 _USER = "\n"
 _BASE = 36
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -27,7 +27,7 @@ def sealed(prefix: str, body: str, users: str) -> str:
 
 
 def opened(prefix: str, metadata: str) -> tuple[str, str] | None:
-    """The body and the user's part. None: it begins with something else, or is damaged."""
+    """The body and the user's metadata. None if the text has another prefix, or is damaged."""
     if not metadata.startswith(prefix):
         return None
     own, _, users = metadata.removeprefix(prefix).partition(_USER)

@@ -34,11 +34,11 @@ class EventSink(Protocol):
     """Where events go to. Called by the network thread, which it never keeps waiting."""
 
     def tell(self, event: ConsumerEvent) -> None:
-        """Have somebody told, soon."""
+        """Pass the event on. Returns at once: somebody else handles it."""
         ...
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """There will be no more events."""
         ...
 
 
@@ -50,10 +50,10 @@ class HeartbeatsUnanswered(ConsumerEvent):
     """No heartbeat was answered for half of the session, and once more when the session may be over.
 
     Attributes:
-        unanswered_ms: Since the last one that was.
-        session_timeout_ms: After so long the group goes on without this member. With the consumer protocol Kafka's
-            default, since brokers do not tell theirs.
-        may_be_over: Whether it may have done so: others may be reading the same partitions, and commits will fail.
+        unanswered_ms: The time since the last heartbeat that was answered.
+        session_timeout_ms: After this time without a heartbeat the group goes on without this member. With the consumer
+            protocol it is Kafka's default, since brokers do not tell theirs.
+        may_be_over: Whether the session may be over: then others may be reading the same partitions, and commits fail.
     """
 
     unanswered_ms: float
@@ -63,7 +63,7 @@ class HeartbeatsUnanswered(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatsAnswered(ConsumerEvent):
-    """They are answered again, or the group has said that it has gone on without this member."""
+    """Heartbeats are answered again, or the group has said that it has gone on without this member."""
 
     unanswered_ms: float
     is_member: bool
@@ -78,13 +78,13 @@ class RebalanceBegan(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceEnded(ConsumerEvent):
-    """It has one, or has given up.
+    """The member has its new assignment, or the rebalance was given up.
 
     Attributes:
-        reason: As it began.
+        reason: Why the rebalance began.
         duration_ms: What `rebalance-latency-*` of the metrics counts.
         succeeded: False if the membership, or the wish for one, ended first.
-        generation: Or the member epoch; None: no member.
+        generation: The generation or the member epoch; None if this consumer is no member.
     """
 
     reason: str
@@ -103,7 +103,7 @@ class PollOverdueSoon(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollOverdue(ConsumerEvent):
-    """It has not polled for all of it: the member leaves, and its partitions go to others."""
+    """The application has not polled for `max_poll_interval_ms`: the member leaves, and its partitions go to others."""
 
     since_poll_ms: float
     max_poll_interval_ms: float
@@ -155,7 +155,7 @@ class LagExceeded(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRecovered(ConsumerEvent):
-    """It is at most half as far behind."""
+    """A partition of which `LagExceeded` was told is at most half of the bound behind."""
 
     partition: TopicPartition
     lag: int
@@ -180,7 +180,7 @@ class BrokerUnreachable(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReachable(ConsumerEvent):
-    """It is of use again."""
+    """A broker of which `BrokerUnreachable` was told is of use again."""
 
     broker: str
     outage_ms: float

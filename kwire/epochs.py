@@ -1,5 +1,5 @@
-"""Numbers that say which of several came later, each a type of its own: they are all small integers, and a mix-up would
-look like sense.
+"""Epochs: numbers that say which of two things came later. Each kind is a type of its own, because all are small
+integers and nobody would notice a mix-up.
 
 Leader epochs (KIP-320) are plain integers, as users and the protocol have them.
 """
@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import NewType, TypeAlias
 
 SubscriptionEpoch = NewType("SubscriptionEpoch", int)
-"""How often the application has subscribed, assigned or unsubscribed. What an older one is told is dropped."""
+"""How often the application has subscribed, assigned or unsubscribed. Events of an older subscription are dropped."""
 
 NOT_SUBSCRIBED = SubscriptionEpoch(0)
 
 Generation = NewType("Generation", int)
-"""Of a classic group: each rebalance begins another one, and requests of an older one are refused."""
+"""Of a classic group: each rebalance begins a new one, and the coordinator refuses requests with an older one."""
 
 MemberEpoch = NewType("MemberEpoch", int)
 """Of a member by the consumer protocol (KIP-848): which of its assignments it has taken over."""
@@ -23,8 +23,8 @@ GenerationOrMemberEpoch: TypeAlias = Generation | MemberEpoch
 """What requests to a coordinator carry (OffsetCommit's field of that name), by either protocol."""
 
 Attempt = NewType("Attempt", int)
-"""Which of a member's joins, syncs or callbacks: answers to an older one come too late."""
+"""The number of a join, sync or callback of a member. Answers to an older attempt come too late, and are dropped."""
 
 AssignmentEpoch = NewType("AssignmentEpoch", int)
-"""Which position of a partition: a seek, a reset or a new assignment begins another one. Records and answers of an
+"""The number of a partition's position: a seek, a reset or a new assignment begins a new one. Records and answers of an
 older one are dropped."""

@@ -84,10 +84,12 @@ class Reply(Generic[T]):
 
 
 class ReplyPart(Reply[T]):
-    """What a whole reply needs from somebody else. What it waits for, the whole waits for; it is given up with that.
+    """The reply to a question that has to be answered before another reply, the whole, can be.
+
+    What the part waits for is what the whole waits for. A part is abandoned when its whole is.
 
     Args:
-        on_done: told when it is filled. What the whole is filled with is the caller's business.
+        on_done: called when the part is done. It is for the caller to fill the whole.
     """
 
     __slots__ = ("_is_given_up", "_whole")
@@ -114,7 +116,7 @@ class ReplyPart(Reply[T]):
         self._is_given_up = is_given_up
 
     def fails_whole(self) -> bool:
-        """Whether it has failed; the whole has then as well. Only after `done`."""
+        """Whether this part has failed. If so, the whole fails as well. Only after `done`."""
         if self._error is not None:
             self._whole.fail(self._error)
         return self._error is not None
@@ -209,7 +211,8 @@ class SetHold(NamedTuple):
 
 
 class Redeliver(NamedTuple):
-    """The application was given what lies between `position` and `stop` by a child, and has not dealt with it."""
+    """Return the records from `position` to `stop` once more: a child returned them, and the application did not
+    process them."""
 
     partition: TopicPartition
     position: OffsetAndMetadata
@@ -223,7 +226,8 @@ class GetPosition(NamedTuple):
 
 
 class GetLag(NamedTuple):
-    """`position` is what was handed out since the last note, which the network thread does not know of yet."""
+    """`position` follows the records handed out since the last `RecordsDelivered`, of which the network thread does not
+    know yet; None if there are none."""
 
     partition: TopicPartition
     position: int | None
@@ -236,17 +240,17 @@ class GetLogEnds(NamedTuple):
 
 
 class GetLeaders(NamedTuple):
-    """Who is asked for the records of each partition, as far as is known: to say what does not come."""
+    """The leader of each partition, or None if it is not known: for an error that says whose records do not come."""
 
     partitions: frozenset[TopicPartition]
     reply: Reply[dict[TopicPartition, Node | None]]
 
 
 class Unfinished(NamedTuple):
-    """A part of what a child has returned, from the first record on that is not finished.
+    """Offsets that a child has returned, from the first record on that is not finished.
 
     Attributes:
-        leader_epoch: Of the record in front of it, if it is known.
+        leader_epoch: The leader epoch of the record in front of `part`, if it is known.
     """
 
     part: range
@@ -256,14 +260,14 @@ class Unfinished(NamedTuple):
 class ProcessedOffsets(NamedTuple):
     """What a `Processor` commits of one partition that several cursors read: what its handlers have finished.
 
-    The cursors' records finish in any order, so one offset does not say it. Of what the children have returned all is
-    done but what is named here; what is done behind that stands in the metadata.
+    The cursors' records finish in any order, so one offset cannot say what is finished. All that the children have
+    returned is finished, but for `unfinished`. The metadata says what is finished behind that.
 
     Attributes:
         head: What the main cursor has returned is finished up to here; None: it has returned nothing.
-        unfinished: Of what the children have returned.
-        metadata: What goes along.
-        told_to: The metadata says nothing of offsets from here on; None: it is the user's, and always goes along.
+        unfinished: What the children have returned and is not finished.
+        metadata: The metadata of the commit.
+        told_to: The metadata is about offsets below this one. None: it is the user's, and goes with every commit.
     """
 
     head: OffsetAndMetadata | None
@@ -272,7 +276,7 @@ class ProcessedOffsets(NamedTuple):
     told_to: int | None = None
 
     def metadata_at(self, offset: int) -> str:
-        """What goes along with a commit of this offset, which says itself that all in front of it is done."""
+        """The metadata of a commit of `offset`: empty if it is about offsets that this commit itself covers."""
         return "" if self.told_to is not None and self.told_to <= offset else self.metadata
 
     @property
@@ -284,7 +288,8 @@ class ProcessedOffsets(NamedTuple):
 class Commit(NamedTuple):
     """Commit `offsets`, or all delivered positions when it is None; retried until the caller gives up.
 
-    `is_last`: partitions are being given up, perhaps because their topic was deleted, so that is not waited for.
+    `is_last`: the partitions are being given up, perhaps because their topic was deleted. So the commit does not wait
+    until metadata says whether it was.
     `processed`: instead of offsets, with parallel rebalance.
     """
 
@@ -308,9 +313,9 @@ class GetCommitted(NamedTuple):
 
 
 class GetCatchUp(NamedTuple):
-    """How far the catching up of each partition is that has something to catch up.
+    """How far each partition that has a lag has caught up.
 
-    `handed_out` is what was handed out since the last note, which the network thread does not know of yet.
+    `handed_out` is what was handed out since the last `RecordsDelivered`: the network thread does not know of it yet.
     """
 
     handed_out: Sequence[Delivered]
@@ -323,7 +328,7 @@ class GetClientInstanceId(NamedTuple):
     reply: Reply[UUID]
 
 
-# What ListOffsets takes for a time, beside times.
+# ListOffsets takes these in the place of a time: the end of the log, and its beginning.
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 
@@ -366,8 +371,8 @@ class CallbackCompleted(NamedTuple):
 
 
 class PartitionsReleased(NamedTuple):
-    """The callback has run for some of those a `RunCallback` names, and will later for the rest: commits of all that
-    was returned are not to cover these any more."""
+    """The callback has run for these partitions of a `RunCallback`, and will run for the others later: a commit of all
+    that was returned must not cover these any more."""
 
     partitions: frozenset[TopicPartition]
 
@@ -387,7 +392,7 @@ class Close(NamedTuple):
 
 
 class Describe(NamedTuple):
-    """How everything stands that the network thread owns; the application's side adds what it knows."""
+    """The state of everything that the network thread owns; the application's side adds what it knows."""
 
     reply: Reply[ConsumerDescription]
 
@@ -473,8 +478,8 @@ class AssignmentView:
 
     `epochs` has each assigned partition with its assignment epoch: records of another epoch are dropped. `withheld` are
     partitions whose records must wait (paused) or must not come any more (their revocation is under way).
-    `backpressured` are those of the withheld that wait for nothing but this cursor's records to be dealt with.
-    `children` are the views of the cursors that catch up, from the first lag on: what they read, `epochs` of their own.
+    `backpressured` are the withheld partitions that backpressure alone holds: the application has enough of what this
+    cursor has read. `children` are the views of the cursors that read a lag, each with `epochs` of its own.
     """
 
     subscription_epoch: SubscriptionEpoch = NOT_SUBSCRIBED
@@ -493,8 +498,8 @@ class AssignmentView:
         return self.epochs.get(tp) == epoch or any(child.is_current(tp, epoch) for child in self.children)
 
     def beside(self, main: AssignmentView) -> AssignmentView:
-        """A child's view, less what the main cursor must not hand out, or has no more. Backpressure on the main cursor
-        does not keep the child from what is being caught up."""
+        """A child's view that also withholds what the main cursor withholds, or has no more. Backpressure on the main
+        cursor does not hold the child: it reads other records."""
         gone = self.epochs.keys() - main.epochs.keys()
         return replace(self, withheld=self.withheld | (main.withheld - main.backpressured) | gone)
 

@@ -28,11 +28,11 @@ class HoldFacts(NamedTuple):
     """What a hold does.
 
     Attributes:
-        reason: In the words of `repr`.
+        reason: Why nothing comes, in words for people.
         blocks_fetch: Whether nothing is fetched.
         blocks_delivery: Whether what is buffered waits.
         is_shown_as_paused: Whether `paused()` names the partition.
-        ends_with_epoch: Whether a new position ends it.
+        ends_with_epoch: Whether a new assignment epoch (a seek, a reset) ends it.
     """
 
     reason: str
@@ -63,5 +63,5 @@ ENDS_WITH_EPOCH = _with("ends_with_epoch")
 
 
 def reasons(holds: Collection[Hold]) -> list[str]:
-    """Why nothing comes, in words."""
+    """The reasons of these holds, in words."""
     return [HOLD_FACTS[hold].reason for hold in Hold if hold in holds]

@@ -12,11 +12,12 @@ import sys
 
 
 def has_no_lock() -> bool:
-    """Whether that is so now. A module that cannot do without the lock brings it back when it is imported."""
+    """Whether the interpreter runs without the GIL now. An extension module that needs the GIL turns it on again when
+    it is imported."""
     is_locked = getattr(sys, "_is_gil_enabled", None)
     return is_locked is not None and not is_locked()
 
 
 def of_its_own(data: bytes | memoryview) -> bytes | memoryview:
-    """The same bytes, for another thread: a copy where there is no lock."""
+    """The same bytes, for another thread to slice: a copy where there is no GIL."""
     return bytes(data) if has_no_lock() else data

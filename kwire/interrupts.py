@@ -27,7 +27,7 @@ def is_of_signal_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: object) -> CodeType | None:
-    """Of a function, a method, or an object that is called as one."""
+    """The code of a function, a method, or an object with `__call__`; None if it is not written in Python."""
     for function in (handler, getattr(handler, "__func__", None), vars(type(handler)).get("__call__")):
         if isinstance(code := getattr(function, "__code__", None), CodeType):
             return code

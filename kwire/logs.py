@@ -1,7 +1,7 @@
 """Loggers, one for each part of a consumer, whose lines say which client and group they are about.
 
-Context: who logs is known to the thread or task (`logged_as`), so that nobody has to pass it on. It stands in front of
-each line, and in its fields, beside those that a line has itself: `docs/logging.md` lists them.
+Each thread or task knows for which client it logs (`logged_as`), so nobody has to pass that on. The client stands in
+front of each line and among its fields, beside the fields of the line itself: `docs/logging.md` lists them all.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def client_fields(client_id: str, group_id: str | None) -> Fields:
 
 @contextlib.contextmanager
 def logged_as(fields: Fields) -> Iterator[None]:
-    """What this thread or task logs is about that client, and so is what the tasks log that it starts."""
+    """Log for that client in this thread or task, and in the tasks that it starts."""
     before = _context.set(fields)
     try:
         yield

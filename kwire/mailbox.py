@@ -89,8 +89,9 @@ class Mailbox:
     def wait(self, seen: int, deadline: Deadline) -> None:
         """Sleep until something is signalled after `seen`, or the deadline.
 
-        Not a Condition: a signal handler that strikes between looking and being ready to be woken, on this very thread
-        and so past the lock, would have nobody to wake. Here the waiter is in its place before anybody looks.
+        Not a Condition. With one this could happen: the thread looks and finds nothing; a signal handler interrupts it,
+        passes the lock of its own thread, and finds nobody to wake; the thread sleeps. Here the waiter is in the list
+        before the thread looks.
         """
         waiter = self._new_waiter()
         waiter.acquire()
@@ -102,13 +103,13 @@ class Mailbox:
             self.remove_waiter(waiter)
 
     def add_waiter(self, waiter: Woken) -> None:
-        """Have it released by whatever is signalled from now on. Who then finds `signal()` unchanged has missed
+        """Have `waiter` released by each signal from now on. A caller that then finds `signal()` unchanged has missed
         nothing."""
         with self._lock:
             self._waiters.append(waiter)
 
     def remove_waiter(self, waiter: Woken) -> None:
-        """It has been woken. Nothing happens if it is not there."""
+        """Undo `add_waiter`. Nothing happens if it is not there."""
         with self._lock:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
@@ -150,10 +151,11 @@ class Mailbox:
         return self._wakeup_pending
 
     def take_wakeup(self) -> bool:
-        """Whether there was one. Needs no lock: what comes between the two lines makes this very call raise."""
+        """Whether `wakeup` was called since the last call. Needs no lock: a wakeup between the two lines makes this
+        very call raise."""
         if not self._wakeup_pending:
             return False
-        self._wakeup_pending = False  # only here: storing it always would undo a signal handler that comes between
+        self._wakeup_pending = False  # only if it was set: else a wakeup since the look would be lost
         return True
 
     @property
@@ -188,10 +190,10 @@ class Mailbox:
         return events
 
     def deliver(self, event: BackgroundEvent) -> None:
-        """Queue a background event. An error that is waiting to be raised is not queued a second time: what fails again
-        and again while nobody polls must neither grow the queue nor outlive its cause by as many polls. Nor is one of
-        this turn, raised or not: two requests that failed by one refused login would be two errors, or one, as it
-        happens."""
+        """Queue a background event, but not an error that is in the queue already. Otherwise a request that fails again
+        and again while nobody polls would fill the queue, and polls would raise its error long after it is over. An
+        error of this turn is not queued again either, even if a poll has raised it already. Otherwise two requests
+        that fail by one refused login would be one error or two, by how fast the application polls."""
         with self._lock:
             if not isinstance(event, ErrorRaised):
                 self._to_application.append(event)
@@ -206,8 +208,8 @@ class Mailbox:
             self._notify_locked()
 
     def await_poll(self, awaits: bool) -> None:
-        """Say whether the network thread has to hear of polls. An application that is polling already looks again: it
-        may have seen that nobody waits, and have gone to sleep, a moment before somebody did."""
+        """Say whether the network thread has to hear of polls. If it now has to, a poll that is under way looks again:
+        it may have seen that nobody waits for it, and gone to sleep, just before."""
         if awaits and not self.awaits_poll:
             self.awaits_poll = True
             self.notify()

@@ -12,7 +12,7 @@ from kwire.root_errors import InvalidArgumentError
 if TYPE_CHECKING:
     from typing_extensions import TypeVar  # type checkers bring it along
 
-    # What nobody says otherwise are bytes, as the log has them.
+    # Without deserializers keys and values are bytes, as in the log.
     K = TypeVar("K", default=bytes)
     V = TypeVar("V", default=bytes)
 else:
@@ -110,8 +110,8 @@ class OffsetAndTimestamp:
 
 
 class LogEnds(NamedTuple):
-    """Where a partition's log ends, and where the first transaction that is open begins, or else the log ends; as its
-    leader has said."""
+    """The high watermark of a partition, where its log ends, and its last stable offset, where the first open
+    transaction begins, or else the log ends. Both as its leader has told them."""
 
     high_watermark: int
     last_stable_offset: int
@@ -186,7 +186,8 @@ class CatchUpProgress:
     """The catching up of one partition.
 
     Attributes:
-        ranges: What is not done: processed and committed, or about to be committed. In order; none overlap.
+        ranges: The offsets that are not done, in order; none overlap. Done means processed and committed, or about to
+            be committed.
         done: How many offsets of the lag have been returned, since this consumer began with it.
         left: How many have not. Both count offsets; a compacted topic has fewer records.
         rate_per_s: Offsets a second, over the last ten seconds.

@@ -78,8 +78,8 @@ class OffsetSet(tuple[range, ...]):
         return self.within(range(self[0].start, offset)) if self else self
 
     def _indices(self, begin: int, end: int) -> tuple[int, int]:
-        """Which of its ranges have something between these, or around them: from where to where. Does not look at all
-        of them: there may be tens of thousands, and each poll asks."""
+        """Which of its ranges overlap those offsets, as the bounds of a slice. By bisection: there may be tens of
+        thousands of ranges, and each poll asks."""
         first = bisect_right(self, begin, key=_STOP)
         return first, bisect_left(self, end, lo=first, key=_START)
 
@@ -94,8 +94,8 @@ class OffsetSet(tuple[range, ...]):
         return OffsetSet(found)
 
     def range_before(self, offset: int) -> range | None:
-        """The range that a commit of `offset` speaks of: the last one that begins in front of it. None: it lies in
-        front of them all."""
+        """The range that a commit of `offset` speaks of: the last one that begins in front of `offset`. None if none
+        does."""
         return next((each for each in reversed(self) if each.start < offset), None)
 
 

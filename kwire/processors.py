@@ -1,16 +1,16 @@
-"""How many processors this process may use: its affinity says so, and the quota of its container."""
+"""How many processors this process may use, by its CPU affinity and the quota of its container."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-# Within a container, these are its own: version 2 of control groups, and version 1.
+# A container finds its own quota in these files: of control groups version 2, and of version 1.
 _QUOTA_AND_PERIOD = (("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us"))
 
 
 def usable_processors(control_group: Path = Path("/sys/fs/cgroup")) -> int:
-    """At least 1. What a quota has beyond a whole number is left out: of 1.5, a second one would soon be stopped."""
+    """At least 1. A quota is rounded down: with 1.5 processors, a second busy thread would soon be throttled."""
     allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota(control_group)
     return allowed if quota is None else max(1, min(allowed, int(quota)))

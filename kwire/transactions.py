@@ -101,7 +101,7 @@ def _sender(producer: object) -> Callable[[Offsets, ConsumerGroupMetadata], None
 
 
 def _send_by_confluent(producer: Producer, offsets: Offsets, group: ConsumerGroupMetadata) -> None:
-    """It writes metadata with a NUL behind them, so it is given none where there are none."""
+    """confluent-kafka writes a NUL behind metadata, even if that is empty: then it is not given any."""
     from confluent_kafka import TopicPartition as Position
 
     positions = []

@@ -1,6 +1,7 @@
-"""Functions of users that have done nothing when they return: what they return is still to be awaited or iterated.
+"""Finds functions of users that have done nothing when they return: coroutine functions and generator functions.
 
-Where kwire does neither it says so. Else a record whose coroutine nobody awaits would count as done.
+Where kwire neither awaits nor iterates over their result, it says so. Otherwise a record whose coroutine nobody awaits
+would count as done.
 """
 
 from __future__ import annotations
