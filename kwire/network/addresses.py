@@ -1,7 +1,8 @@
-"""From a broker's name to a connected socket: all addresses of the name are tried, those that were of use first.
+"""From a broker's name to a connected socket: tries all addresses of the name, the least recently failed first.
 
 A name may stand for many addresses. Some may be dead, slow, or take connections and go no further (a load balancer in
-front of a broker that is gone). The first two kinds are found out here; of the last one `Addresses.failed` is told.
+front of a broker that is gone). The first two kinds are found out here; the caller reports the last one, by
+`Addresses.failed`.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ class Address(NamedTuple):
 
 
 class Addresses:
-    """Which addresses have failed, and when, in an order of their own: the least recently failed is tried first.
+    """Resolves and dials names. Remembers which addresses have failed: the least recently failed is tried first.
 
     Args:
-        buffer_sizes: In bytes, by the socket's option for them. They are set before a socket connects: how much the
-            other side may send is agreed upon then, and with a buffer that is made small afterwards little comes.
+        buffer_sizes: In bytes, by the socket option that sets them. They are set before a socket connects: the scale of
+            its TCP window is agreed upon then, and a buffer that is made smaller afterwards receives slowly.
     """
 
     def __init__(self, buffer_sizes: Mapping[int, int] = NO_SIZES) -> None:

@@ -30,8 +30,8 @@ PINNED_MS = 3_600_000.0
 
 
 @dataclass(slots=True)
-class _Place:
-    """Where a broker stands that has hung up. `is_trusted`: it is asked in a version because it has offered it."""
+class _Fallback:
+    """In which version a broker that has hung up is asked next. `is_trusted`: the broker has offered this version."""
 
     version: int
     is_trusted: bool = False
@@ -42,33 +42,33 @@ class ApiVersionsFallback:
     """Remembers by address, as a broker's id is not known before it has answered."""
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, int], _Place] = {}
+        self._fallbacks: dict[tuple[str, int], _Fallback] = {}
 
     def version_for(self, node: Node, now_ms: float) -> int:
         """The version to ask in on a new connection."""
-        place = self._places.get(node.address)
-        if place is not None and now_ms >= place.pinned_until_ms:
-            del self._places[node.address]
-            place = None
-        return NEWEST if place is None else place.version
+        fallback = self._fallbacks.get(node.address)
+        if fallback is not None and now_ms >= fallback.pinned_until_ms:
+            del self._fallbacks[node.address]
+            fallback = None
+        return NEWEST if fallback is None else fallback.version
 
     def hung_up(self, node: Node, version: int) -> None:
         """A connection ended while it waited for the answer in that version. Several may have been under way: the
         first of them counts."""
-        place = self._places.setdefault(node.address, _Place(NEWEST))
-        if place.version == version:
-            place.version = next((older for older in VERSIONS if older < version), NEWEST)
+        fallback = self._fallbacks.setdefault(node.address, _Fallback(NEWEST))
+        if fallback.version == version:
+            fallback.version = next((older for older in VERSIONS if older < version), NEWEST)
 
     def answered(self, node: Node, version: int, offered: int, now_ms: float) -> None:
         """The broker answered in that version, and offers ApiVersions up to another one."""
-        place = self._places.get(node.address)
-        if place is None or place.version != version:
+        fallback = self._fallbacks.get(node.address)
+        if fallback is None or fallback.version != version:
             return  # nothing to remember, or an older connection
         if version == NEWEST:
-            del self._places[node.address]
+            del self._fallbacks[node.address]
         elif offered <= version:
-            place.is_trusted, place.pinned_until_ms = False, NEVER_MS
-        elif not place.is_trusted:
-            place.version, place.is_trusted = min(offered, NEWEST), True
-        elif place.pinned_until_ms == NEVER_MS:
-            place.pinned_until_ms = now_ms + PINNED_MS
+            fallback.is_trusted, fallback.pinned_until_ms = False, NEVER_MS
+        elif not fallback.is_trusted:
+            fallback.version, fallback.is_trusted = min(offered, NEWEST), True
+        elif fallback.pinned_until_ms == NEVER_MS:
+            fallback.pinned_until_ms = now_ms + PINNED_MS

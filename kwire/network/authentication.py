@@ -35,7 +35,7 @@ EARLIEST, LATEST = 0.85, 0.95
 """A session is renewed between these shares of its life, as in Java: by chance, so that not all do it at once."""
 LEAST_SHARE = 0.5
 LEAST_PAUSE_MS = 1_050.0
-"""A broker takes no third login within a second of the second (KafkaChannel.maybeBeginServerReauthentication)."""
+"""A broker takes no renewal within a second of the one before (KafkaChannel.maybeBeginServerReauthentication)."""
 
 
 class Ask(Protocol):
@@ -68,7 +68,7 @@ class Authentication:
 
     @property
     def question(self) -> str:
-        """What is asked before the broker, as errors name it; empty if nothing is."""
+        """The question to a third party before the login, as error messages name it; empty if there is none."""
         if self.tokens is not None:
             return "the question for a token"
         return "the question to sasl_credentials_provider" if self._login.provider is not None else ""
@@ -91,10 +91,10 @@ class Authentication:
     async def run(
         self, login: Login, ask: Ask, versions: BrokerVersions, node: Node, *, is_renewal: bool = False
     ) -> float:
-        """Log in, or once more on a connection that is in use.
+        """Log in on a new connection, or once more (`is_renewal`) on one that is in use.
 
         Returns:
-            How long that is good for, in ms; 0 for ever.
+            How long the session lasts, in ms; 0 means for ever.
 
         Raises:
             AuthenticationError: the two do not accept each other.

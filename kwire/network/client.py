@@ -66,7 +66,7 @@ class NetworkClient:
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
         on_rebootstrap_required: told when an address has led to another broker or cluster (KIP-1242); may hang up.
-        connection_failures: why connections were lost, or never made, to brokers that none has been made to since.
+        connection_failures: why connections were lost or never made, of the brokers that have not been of use since.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class NetworkClient:
         operator: EventSink | None = None,
     ) -> None:
         self._config = config
+        self._may_rebootstrap = config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
         self._transport = transport
         self._security = security
         self._nodes = nodes
@@ -173,8 +174,8 @@ class NetworkClient:
         return count
 
     def hang_up(self) -> None:
-        """The brokers are of no use: whatever is asked next goes to a bootstrap server, over a new connection to
-        wherever its name leads now (KIP-1102). The coordinator answers for the group all the same (as in Java)."""
+        """Start from the bootstrap servers again (KIP-1102): close the connections, so the next request goes to
+        wherever a bootstrap server's name leads now. As in Java, the coordinator's stays: it still serves the group."""
         for key, connection in self._connections.items():
             if key.channel is not Channel.COORDINATOR:
                 connection.close()
@@ -233,7 +234,7 @@ class NetworkClient:
     # --- connections ----------------------------------------------------------------------------------------
 
     def _connection_for(self, destination: Destination, now_ms: float) -> tuple[Connection | None, float]:
-        """The connection, dialled if need be, and when it may be dialled or used if it may not now."""
+        """The connection, dialled if need be; or None. And when to look again, if it cannot be used now."""
         if destination.node is None:
             return self._any_connection(now_ms)
         return self._connection_to(destination.node, destination.channel, now_ms)
@@ -272,9 +273,10 @@ class NetworkClient:
                 connection.close()
 
     def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
-        """The ready connection with the least in flight, or one that is being made, or a new one: also if all that
-        there are is throttled. Brokers are dialled one after the other; another one also when the last has said nothing
-        for a while: behind its address may be a load balancer without a broker."""
+        """A connection for a request that any broker can answer: the ready one with the fewest requests in flight. If
+        none is ready, and none is being made, a broker is dialled; also if all others are throttled. The next broker is
+        dialled as well when the last one has said nothing for a while: its address may be a load balancer without a
+        broker behind it."""
         candidates = self._candidates()
         known = [self._connections.get(ConnectionKey(node.id, Channel.CONTROL)) for node in candidates]
         live = [connection for connection in known if connection is not None]
@@ -298,9 +300,8 @@ class NetworkClient:
         known = list(self._nodes().values())
         if not known:
             return self._bootstrap
-        may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
         # KIP-899. Java forgets the known ones at this point; here, the first broker that comes back is used.
-        if may_rebootstrap and self._failures.have_all(known):
+        if self._may_rebootstrap and self._failures.have_all(known):
             return known + self._bootstrap
         return known
 
@@ -332,9 +333,9 @@ class NetworkClient:
         return 0.0 if channel is Channel.CONTROL else float(self._config.fetch_max_wait_ms)
 
     def _expected_cluster_id(self) -> str | None:
-        """As in Java: a client that may not start from its bootstrap servers again could do nothing about an answer."""
-        may_rebootstrap = self._config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
-        return self._cluster_id() if may_rebootstrap and self._config.metadata_cluster_check_enable else None
+        """The id that brokers are to check. None, as in Java, if this client may not start from its bootstrap servers
+        again: it could do nothing about the answer."""
+        return self._cluster_id() if self._may_rebootstrap and self._config.metadata_cluster_check_enable else None
 
     # --- what goes wrong ------------------------------------------------------------------------------------
 
@@ -353,7 +354,7 @@ class NetworkClient:
                 del self._connections[key]
                 self._on_closed(key, connection, now_ms)
         self.connection_failures = self._failures.all_reasons()
-        self._reckon_give_up()
+        self._update_give_up_at()
 
     def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
@@ -436,12 +437,12 @@ class NetworkClient:
         max_idle_ms = self._config.connections_max_idle_ms
         return used_at_ms + max_idle_ms if max_idle_ms > 0 else NEVER_MS
 
-    def _reckon_give_up(self) -> None:
+    def _update_give_up_at(self) -> None:
         self._give_up_at_ms = min(map(self._give_up_ms, self._connections.values()), default=NEVER_MS)
 
     def _give_up(self, now_ms: float) -> None:
-        """Close what owes an answer too long, and what nobody has used for `connections_max_idle_ms`; either is dialled
-        again when needed."""
+        """Close connections whose answer is overdue, and those that nobody has used for `connections_max_idle_ms`. Both
+        are dialled again when somebody needs them."""
         for connection in self._connections.values():
             if self._give_up_ms(connection) > now_ms or (connection.in_flight and connection.goes_on(now_ms)):
                 continue
@@ -450,7 +451,7 @@ class NetworkClient:
                 connection.close(DisconnectError(f"broker {connection.node}: no answer in time; connection given up"))
             else:
                 connection.close()
-        self._reckon_give_up()
+        self._update_give_up_at()
 
 
 def _moved(dialled: Node, now: Node) -> bool:
@@ -462,8 +463,8 @@ def _is_for(destination: Destination, key: ConnectionKey) -> bool:
 
 
 def _next_dial_ms(being_made: Sequence[Connection]) -> float:
-    """When another broker is dialled beside these, of which none can be used yet: each waits twice as long as the one
-    before, so that slow brokers, and there may be a hundred, are not all dialled."""
+    """When the next broker is dialled beside these, of which none can be used yet. The pause doubles with each, so that
+    a hundred slow brokers are not all dialled."""
     if any(connection.is_ready for connection in being_made):  # logs in again
         return NEVER_MS
     return max(connection.dialled_at_ms for connection in being_made) + SILENT_MS * 2.0 ** min(len(being_made) - 1, 10)

@@ -71,7 +71,7 @@ class _Sent(NamedTuple):
 
 
 class _Asked:
-    """A request of the login, when the reader runs: its answer is waited for here."""
+    """A request of a login that is renewed while the reader runs: the login waits here for its answer."""
 
     def __init__(self) -> None:
         self.is_answered = trio.Event()
@@ -84,12 +84,12 @@ class Connection:
     Args:
         greeting: how the broker is asked what it speaks.
         completed: where handlers go when their answer, or failure, is here.
-        wake: tells the loop that something happened; may be called inside a turn.
+        wake: tells the loop that something else happened; may be called inside a turn.
         security: how connections are secured.
         longest_wait_ms: how long the answer to a request of this connection may take on purpose.
         metrics: what counts requests and answers.
         is_known: whether a connection to that address was of use before: it is the right listener.
-        on_answers: the same, of answers that have been read, from the reader's task: a turn may be run inside.
+        on_answers: called by the reader's task when it has read answers; the loop may take a turn inside.
 
     Attributes:
         is_ready: the handshake is over, and requests are taken.
@@ -143,9 +143,10 @@ class Connection:
         self._unanswered_of: Counter[type[Request[Message]]] = Counter()
         """How many requests of a kind wait for their answers."""
         self._expiries: deque[float] = deque()
-        """When those expire, the earliest first. One that expires later than a request behind it is left out."""
+        """When the unanswered requests expire, the earliest first. A request that expires after one behind it is left
+        out."""
         self._arriving_since_s: float | None = None
-        """When the first of an answer was read that is not complete."""
+        """When the first bytes of the answer that is coming in were read; None if none is."""
         self._known_share = 0.0
         self._completed = completed
         self._wake = wake
@@ -180,7 +181,7 @@ class Connection:
         return now_ms >= self.usable_at_ms
 
     def has_room_for(self, unsent: AnyUnsentRequest) -> bool:
-        """Whether it may stand behind what waits for an answer."""
+        """Whether the request may be sent behind those that wait for their answers."""
         return not unsent.only_behind_its_kind or self._unanswered_of[type(unsent.request)] == self.in_flight
 
     def goes_on(self, now_ms: float) -> bool:
@@ -227,7 +228,7 @@ class Connection:
             self._has_outgoing.set()
 
     def count(self, metrics: ConnectionMetrics, now_ms: float) -> None:
-        """Count, and note, what has become of it since it was looked at last."""
+        """Count what has happened to this connection since the last call."""
         if self.is_proven and self.proven_at_ms == -math.inf:
             self.proven_at_ms = now_ms
         if self.is_ready and not self._is_counted:
@@ -256,9 +257,9 @@ class Connection:
         self._scope.cancel()
 
     def _take_back_unread(self) -> None:
-        """A broker reads a request when it has answered the one before, also from a connection that has ended
-        meanwhile. So one that stands behind a slow one is carried out long after we have given up: a commit would undo
-        those that were made since. Of a connection that was reset the broker reads no more."""
+        """Have the broker drop the requests that it has not read yet. It reads a request when it has answered the one
+        before, even if the connection has ended meanwhile. So a commit behind a slow request would be carried out long
+        after we gave it up, and undo later commits. From a connection that was reset the broker reads no more."""
         if self._stream is not None and self._framing.in_flight:
             self._stream.reset_when_closed()
 
@@ -367,7 +368,7 @@ class Connection:
                 self._on_answers()
             if self._arriving_since_s is None and self._framing.missing_bytes > 1:
                 self._arriving_since_s = trio.current_time()
-            self._hurry()
+            self._adapt_switch_interval()
 
     async def _receive(self, stream: ByteStream) -> int:
         """Read the next bytes. Of a large answer that has begun, the rest at once if it is there within a second."""
@@ -381,9 +382,9 @@ class Connection:
         since_s, self._arriving_since_s = self._arriving_since_s, None
         return 0.0 if since_s is None else (trio.current_time() - since_s) * 1000.0
 
-    def _hurry(self) -> None:
-        """Have a thread that computes hand over the interpreter sooner while a large answer comes in, and while another
-        one is to be expected: the last one was large, and more is asked for."""
+    def _adapt_switch_interval(self) -> None:
+        """Have a thread that computes hand over the interpreter sooner while a large answer comes in, and while the
+        next one may be large, too: the last one was, and another request is open."""
         if self._framing.last_was_large and self.in_flight:
             self._switch_interval.shorten()
         else:
@@ -422,15 +423,15 @@ class Connection:
         sent.unsent.on_answer(response, now_ms)
 
     def _throttle(self, throttle_time_ms: int, now_ms: float) -> None:
-        """KIP-219: we are over a quota, and the broker reads nothing more from this connection for as long. What was
-        sent all the same would use up its own time there, and the connection be given up as half-open. Brokers before
-        2.0 have waited themselves before they answered; we wait once more."""
+        """KIP-219: we are over a quota, and the broker reads nothing from this connection for so long. A request that
+        was sent meanwhile would wait there until it expires, and the connection would be given up as half-open. Brokers
+        before 2.0 have waited before they answered; we wait once more."""
         if throttle_time_ms > MOST_THROTTLED_MS:
             log.warning("broker %s throttles for %d ms; waiting %d", self.node, throttle_time_ms, MOST_THROTTLED_MS)
         self.throttled_until_ms = max(self.throttled_until_ms, now_ms + min(throttle_time_ms, MOST_THROTTLED_MS))
 
     def _end(self, error: KafkaError | None) -> None:
-        """Once. What comes later is of no interest: closing a socket wakes its reader with an error."""
+        """Mark the connection closed, once. Later errors do not count: closing a socket wakes its reader with one."""
         if self.is_closed:
             return
         self.is_ready, self.is_closed, self.error = False, True, error
@@ -440,7 +441,7 @@ class Connection:
 
     @property
     def _sent(self) -> list[_Sent]:
-        """What waits for its answer, but for what the handshake asks: that waits itself."""
+        """The requests that wait for their answers. Those of a login are not among them: their task waits itself."""
         return [sender for sender in self._framing.senders if isinstance(sender, _Sent)]
 
     def _fail_in_flight(self, error: KafkaError) -> None:
@@ -458,7 +459,7 @@ class Connection:
 
     @property
     def _hint(self) -> str:
-        """Which listener it may be, where there is nothing but the end of the connection to go by."""
+        """What to look at if the broker hung up without a word: it may be another kind of listener."""
         if self._is_known or self.is_proven or self._handshake is None:
             return ""
         if self.is_ready:

@@ -1,5 +1,5 @@
-"""What it means that a connection broke: the words of the operating system, trio or the framing in kwire's, with the
-broker named. Used wherever a connection is made."""
+"""Translates what broke a connection, an error of the operating system, trio or the framing, into an error of kwire's
+that names the broker. Used wherever a connection is made."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BREAKS = (OSError, ProtocolError, UnsupportedVersionError, DisconnectError, Auth
 """What ends a connection. Other errors are bugs."""
 
 _OF_CONNECTIONS = (KafkaError, OSError, EOFError, trio.TooSlowError, trio.Cancelled, BaseExceptionGroup)
-"""What connections raise, or fail by."""
+"""Errors of connections, whose tracebacks `forget_frames` drops."""
 
 NO_ANSWER_HINT = "it answered no request: does it expect a login (security_protocol SASL_PLAINTEXT or SASL_SSL)?"
 """What to look at when a broker says what it speaks, and then hangs up over the first request."""
@@ -49,11 +49,11 @@ def connection_failure(error: Exception, node: Node, security: Security, *, wait
 
 
 def forget_frames(error: BaseException) -> None:
-    """Drop the tracebacks of an error that is kept, and of those it came from: frames hold whatever was in use in them.
+    """Drop the tracebacks of an error that is kept, and of its causes: their frames hold the objects they worked on.
 
-    Here that is a connection with its TLS, which holds the error. Such a circle waits for a full collection of
-    Python's, which does not come for hours in a program whose objects stay as many as they are. What the user's code
-    for tokens has raised keeps its own.
+    Here that is a connection with its TLS, which holds the error. Such a cycle is freed by a full garbage collection
+    only, and a program whose number of objects does not grow may run for hours without one. An error that the user's
+    code for tokens has raised keeps its traceback.
     """
     errors: list[BaseException | None] = [error]
     seen: set[int] = set()
@@ -67,7 +67,7 @@ def forget_frames(error: BaseException) -> None:
 
 
 def took_too_long(error: KafkaError) -> bool:
-    """Whether nothing else is known than that something has not come in time."""
+    """Whether the error is a timeout: an answer or a connection did not come in time."""
     return isinstance(error.__cause__, trio.TooSlowError)
 
 

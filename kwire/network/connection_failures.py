@@ -1,8 +1,8 @@
-"""What dialling brokers has come to: why there is no connection to one, when it may be dialled again, and whether that
+"""The failed connections to brokers: why there is none, when the broker may be dialled again, and whether the failure
 is over.
 
-A failure is over once a connection to the broker was of use. Bootstrap servers are not dialled again to find out: what
-they have failed by is over once any broker was of use.
+A failure is over once a connection to the broker was of use. A bootstrap server is not dialled again to find that out:
+its failure is over once any broker was of use.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class ConnectionFailure:
 
 
 class BrokerConnectionFailure(NamedTuple):
-    """A broker that there is no connection to, for those who watch.
+    """A broker that there is no connection to, for `Consumer.describe()`.
 
     Attributes:
-        since_ms: When the first attempt of those that have failed since did so.
-        next_try_ms: It is not dialled before; nor after, if nobody needs it.
+        since_ms: When the first of the failed attempts in a row failed.
+        next_try_ms: The broker is not dialled before this time, and after it only if a request needs it.
     """
 
     node: Node
@@ -65,7 +65,7 @@ class ConnectionFailures:
     """The last failure of each connection that could not be made, or was lost.
 
     Attributes:
-        proven_at_ms: When a connection was found to be of use, the last time that one was.
+        proven_at_ms: When a connection was last found to be of use.
     """
 
     def __init__(self) -> None:
@@ -81,13 +81,14 @@ class ConnectionFailures:
         self.proven_at_ms = max(self.proven_at_ms, at_ms)
 
     def failed(self, key: ConnectionKey, node: Node, error: KafkaError, wait_ms: float, now_ms: float) -> None:
-        """There is no connection; the next attempt is made after so long."""
+        """An attempt has failed, or a connection was lost; the next attempt waits for `wait_ms`."""
         before = self.of(node, key.channel)
         count, since_ms = (1, now_ms) if before is None else (before.count + 1, before.since_ms)
         self._failures[key] = ConnectionFailure(node, error, count, now_ms + wait_ms, since_ms, now_ms)
 
     def forget(self, known: Collection[int], now_ms: float) -> None:
-        """Drop those of brokers that metadata does not know any more: there may be others each time."""
+        """Drop old failures of brokers that metadata does not know any more. It may name other brokers each time: they
+        would pile up without end."""
         for key, failure in list(self._failures.items()):
             is_known = key.node_id < 0 or key.node_id in known
             if not is_known and now_ms >= failure.not_before_ms + FORGOTTEN_AFTER_MS:
@@ -96,7 +97,7 @@ class ConnectionFailures:
     # --- of one broker --------------------------------------------------------------------------------------
 
     def of(self, node: Node, channel: Channel = Channel.CONTROL) -> ConnectionFailure | None:
-        """What keeps a broker from being dialled; a failure at another address is none of the new one's."""
+        """The last failure of the broker at this address; one at a former address does not count."""
         failure = self._failures.get(ConnectionKey(node.id, channel))
         return None if failure is None or failure.node.address != node.address else failure
 
@@ -138,7 +139,7 @@ class ConnectionFailures:
         return None
 
     def by_address(self, in_use: Collection[Address]) -> Mapping[Address, BrokerConnectionFailure]:
-        """The addresses where nobody is of use at the moment: of each, what is known by all of its connections."""
+        """The addresses that have no usable connection now, each with the failures of all its connections in one."""
         found: dict[Address, BrokerConnectionFailure] = {}
         for failure in self._failures.values():
             if self._is_over(failure, in_use):

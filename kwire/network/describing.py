@@ -1,4 +1,4 @@
-"""How all that the network thread owns stands, for `Consumer.describe()`. Reads managers and client, changes nothing.
+"""The state of everything that the network thread owns, for `Consumer.describe()`. Reads only.
 
 Loaded when somebody asks for the first time.
 """

@@ -1,4 +1,4 @@
-"""How one assigned partition stands, and why nothing comes of it, for `Consumer.describe()`. Pure."""
+"""The state of one assigned partition, and why no records come from it, for `Consumer.describe()`. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kwire.subscription.partition import AssignedPartition
 
 
 def wait_s(at_ms: float | None, now_ms: float) -> float | None:
-    """In how many seconds that is; None if it does not depend on time."""
+    """How many seconds it is until `at_ms`; None if there is no such time."""
     return None if at_ms is None or at_ms == NEVER_MS else round(max(0.0, at_ms - now_ms) / 1000.0, 3)
 
 

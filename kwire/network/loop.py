@@ -67,7 +67,7 @@ class NetworkLoop:
 
     Args:
         now_ms: the clock that the deadlines of the application thread are measured with.
-        describe: answers who wants to know how everything stands.
+        describe: makes the description that a `Describe` event is answered with.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class NetworkLoop:
 
 
 def _watched(request: AnyUnsentRequest, unanswered: dict[int, AnyUnsentRequest]) -> AnyUnsentRequest:
-    """The same request, which strikes itself off when it is over."""
+    """The same request, which removes itself from `unanswered` when it is answered or has failed."""
 
     def striking_off(handler: Callable[[T, float], None]) -> Callable[[T, float], None]:
         def handle(outcome: T, now_ms: float) -> None:

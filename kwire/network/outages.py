@@ -1,8 +1,8 @@
 """What the log says of brokers that cannot be reached: a warning when it begins, a line when it is over.
 
-Not one line for each attempt: those are for who debugs. A connection that was of use and is lost is no outage yet, as
-brokers close idle ones; whether it is, the next attempt says. Nor is it one if a broker allows a client no more
-connections than it has.
+Single attempts are logged at DEBUG. Losing a connection that was of use is no outage yet, as brokers close idle ones:
+the next attempt shows whether it is. Nor is it an outage if another connection to the same address is of use: the
+broker may allow a client no more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 log = part_logger("network")
 
 QUIET_MS = 60_000.0
-"""Lost connections to one address are told of once in so long."""
+"""Lost connections to one address are logged at INFO once in this time, else at DEBUG."""
 MOST_ADDRESSES = 1_000
 IN_USE = " (another connection to it is of use: it may allow no more, see the broker's max.connections.per.ip)"
 

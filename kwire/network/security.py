@@ -38,7 +38,7 @@ class Security:
             self.authentication = Authentication(config)
 
     async def run(self) -> None:
-        """Whatever goes on in the background: tokens are renewed."""
+        """Renew tokens in the background, if there are any; else return at once."""
         if self.authentication is not None and self.authentication.tokens is not None:
             await self.authentication.tokens.run()
 

@@ -18,10 +18,11 @@ from kwire.network.transport import ByteStream
 
 KERNEL_DEFAULT = -1  # receive.buffer.bytes and send.buffer.bytes: leave the choice to the operating system
 
-# Each wake-up takes time, and waits for an application that is decoding to let go of the interpreter, up to 5 ms. A
-# broker sends an answer in parts, its head and then each partition's records. So once its length is known, we are woken
-# when all the rest of it is there, or so much of that. The system lets the socket's buffer grow for it, as far as it
-# may; one of fixed size wakes us when a part of it is full. Linux alone wakes also when no more fits in.
+# Each wake-up takes time, and waits up to 5 ms until an application that is decoding lets go of the interpreter. A
+# broker sends an answer in parts: its head, then each partition's records. So once the length is known, the socket
+# wakes us (SO_RCVLOWAT) when the rest is there, or this much of it. The system grows the socket's buffer for that, as
+# far as it may; with a buffer of fixed size we are woken when a part of it is full. Only on Linux: other systems do not
+# wake us when the buffer is full before.
 _MUCH_BYTES = 16 * 1024 * 1024
 _PART_OF_BUFFER = 4
 _CAN_WAIT_FOR_MUCH = sys.platform == "linux"
@@ -54,7 +55,7 @@ class TcpStream:
         left = memoryview(data)
         while left:
             await trio.lowlevel.wait_writable(self._socket)
-            with suppress(BlockingIOError):  # the kernel may think better of it
+            with suppress(BlockingIOError):  # a socket that was reported as ready may not be
                 left = left[self._socket.send(left) :]
 
     async def receive_into(self, buffer: memoryview, missing_bytes: int) -> int:

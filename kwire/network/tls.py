@@ -17,7 +17,8 @@ RECEIVE_BYTES = 1024 * 1024
 """Encrypted bytes that are taken in at once, at most."""
 
 RECORD_BYTES = 17 * 1024
-"""A record's plain text, 16 KiB at most, with what encryption adds, and more. So much may be in work inside TLS."""
+"""More than the largest TLS record: 16 KiB of plain text, and what encryption adds. TLS may hold this much of a record
+that is not complete."""
 
 _OF_THREAD = threading.local()
 
@@ -83,8 +84,8 @@ class TlsStream:
     # --- out --------------------------------------------------------------------------------------------------
 
     def send_now(self, data: bytes) -> int:
-        """All of it, or nothing as far as the caller can tell. What is encrypted has to be sent as it is: where not all
-        of that went out, `send_all` is given the same data next, and sends the rest."""
+        """Send all of it, and return its length; or return 0. Encrypted bytes cannot be encrypted anew: if not all of
+        them went out, the caller gives `send_all` the same data next, which sends the rest."""
         if self._unsent:
             return 0
         self._encrypt(data)
@@ -121,8 +122,8 @@ class TlsStream:
                 return 0
 
     def _decrypt_into(self, buffer: memoryview) -> int:
-        """Decrypt what is there, as far as it fits; how much that was. An error shows itself again when nothing is left
-        in front of it."""
+        """Decrypt what is there, as far as it fits; returns how many bytes. What was decrypted in front of an error is
+        returned first; the next call meets the error again, and raises it."""
         filled, size = 0, len(buffer)
         try:
             while filled < size and not self._has_ended:
@@ -143,8 +144,8 @@ class TlsStream:
         return cast("int", self._tls.read(len(buffer), cast("bytearray", buffer)))
 
     async def _take_in(self, missing_bytes: int) -> int:
-        """Receive encrypted bytes; how many. They are never fewer than the plain ones in them, so as many may be waited
-        for, but for what TLS has taken in of a record that is not complete."""
+        """Receive encrypted bytes; returns how many. They are never fewer than the plain bytes in them. So this may
+        wait for as many as are missing, less what TLS may hold of a record that is not complete."""
         buffer = receive_buffer()
         received = await self._stream.receive_into(buffer, max(1, missing_bytes - RECORD_BYTES))
         if received:

@@ -9,8 +9,8 @@ class ByteStream(Protocol):
     """A connected stream. One task sends, another receives. Failures are OSError."""
 
     def send_now(self, data: bytes) -> int:
-        """Send as much as goes out at once, and return how much. A failure looks like nothing: `send_all`, which has to
-        send the rest, meets it again. Not called while that is under way."""
+        """Send as much as goes out at once, and return how much. After a failure that is 0: `send_all`, which has to
+        send the rest, raises the error. Not called while `send_all` is under way."""
         ...
 
     async def send_all(self, data: bytes) -> None:
@@ -21,12 +21,12 @@ class ByteStream(Protocol):
         """Fill some of the buffer and return how much; 0 means the peer has closed. Cancelled, it has taken nothing.
 
         Args:
-            missing_bytes: What comes in helps nobody before it is so much, so this may wait for as much. It need not.
+            missing_bytes: How many bytes complete the answer. This may wait until so many are there, but need not.
         """
         ...
 
     def reset_when_closed(self) -> None:
-        """Have `aclose` break the connection off, not end it: the peer never reads what it has not read yet."""
+        """Have `aclose` reset the connection (RST) instead of ending it: the peer drops what it has not read yet."""
         ...
 
     async def aclose(self) -> None:
@@ -42,5 +42,5 @@ class Transport(Protocol):
         ...
 
     def avoid(self, stream: ByteStream) -> None:
-        """It was connected and of no use: where the host has other addresses, dial those before this one."""
+        """The stream was connected, but of no use: dial the host's other addresses before this one."""
         ...

@@ -1,4 +1,4 @@
-"""What is looked at when a token comes: its text, the end of its life, its extensions. No error shows the token."""
+"""Checks a token that has come: its text, when it expires, its extensions. No error shows the token."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def claims_of(value: str) -> dict[str, object]:
 
 
 def number_of(found: object) -> float | None:
-    """What foreign data has where a number should be, if it is one that can be reckoned with."""
+    """The number in foreign data as a float; None if it is none, or not finite."""
     if isinstance(found, bool) or not isinstance(found, int | float):
         return None
     try:

@@ -34,12 +34,12 @@ log = part_logger("login")
 
 Ask = Callable[[], Awaitable[OAuthToken]]
 
-# The machine may sleep, and its clock be set: how long until a token ends is looked at so often.
+# The machine may sleep, and its clock may be set. So the time until a token expires is computed again this often.
 _LOOK_AGAIN_MS = 60_000.0
 _LOOK_AT_FILE_MS = 10_000.0
 # A provider may block for as long as it likes. Who waits for it does not.
 _WAIT_MS = 60_000.0
-# Names are resolved beside the timeouts of a login server.
+# Time to resolve the login server's name, which its own timeouts do not cover.
 _BESIDE_TIMEOUTS_MS = 5_000.0
 
 
@@ -115,7 +115,7 @@ class TokenLogin:
         token = self._held.token
         if token.expires_at_ms is not None:
             return token if wall_clock_ms() < token.expires_at_ms else None
-        # It may be as good as ever: nothing says when it ends. So it is used, too, when there is no newer one.
+        # Nothing says when it expires, so it may still be valid: it is also used while asking for a newer one fails.
         is_young = monotonic_ms() < self._came_at_ms + self._rules.min_period_ms
         return token if is_young or self._failure is not None else None
 
@@ -146,7 +146,7 @@ class TokenLogin:
         except TokenRequestError as failure:
             self._note(failure)
         finally:
-            # Who has waited for this looks at what came, and says so if another question is needed.
+            # Each waiter looks at the result, and sets `_is_wanted` again if it needs another attempt.
             self._is_wanted = False
             before, self._changed = self._changed, trio.Event()
             before.set()
