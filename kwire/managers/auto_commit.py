@@ -1,6 +1,6 @@
 """When to commit automatically: by the interval, and again after a back-off where a failure may go away (as in Java).
 
-The clock of `offset_commit.py`, which makes the commits.
+The timer of `offset_commit.py`, which makes the commits.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class AutoCommitTimer:
         self._under_way = True
 
     def ended(self, error: KafkaError | None) -> int:
-        """Note the outcome; at which level to log it. A retriable failure, as while a broker is restarted, is a warning
-        only if it lasts, and only once."""
+        """Note the outcome; returns the level to log it at. A retriable failure, as while a broker is restarted, is a
+        warning only if it lasts, and only once."""
         self._under_way = False
         self._again = error is not None and error.retriable
         self._failures = self._failures + 1 if self._again else 0

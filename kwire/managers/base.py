@@ -18,7 +18,7 @@ Deliver: TypeAlias = Callable[[BackgroundEvent], None]
 """Takes an event for the application thread."""
 
 Tell: TypeAlias = "Callable[[ConsumerEvent], None]"
-"""Takes an event for operators. Few consumers have any: the events are loaded by who tells."""
+"""Takes an event for operators (`on_event=`). Few consumers want any, so their classes are loaded where one is made."""
 
 
 class AnsweredPartition(Protocol):

@@ -77,7 +77,7 @@ class ClassicGroupManager:
         return self._member.identity
 
     def standing(self) -> MemberStanding:
-        """How it stands, for those who watch."""
+        """As `Membership`."""
         member = self._member
         identity, facts = member.identity, member.facts
         return MemberStanding(
@@ -103,8 +103,8 @@ class ClassicGroupManager:
 
     @property
     def blocks_coordinator(self) -> bool:
-        """Whether a JoinGroup or SyncGroup is open: the broker answers nothing else on its connection until the others
-        are in, and takes the open request for a sign of life."""
+        """Whether a JoinGroup or SyncGroup is open. Until the other members are in, the broker answers nothing else on
+        that connection; and it takes the open request for a sign of life."""
         return self._member.request.in_flight
 
     @property
@@ -113,8 +113,8 @@ class ClassicGroupManager:
 
     @property
     def is_joining(self) -> bool:
-        """Whether the broker would refuse a commit: it takes those of the old generation until the last member's join
-        is in, and those of the new one once the leader has assigned."""
+        """Whether the broker would refuse a commit. It takes commits of the old generation until the last member has
+        joined, and commits of the new one once the leader has assigned."""
         if self.state is ClassicState.PREPARE_REBALANCE:
             return not self._member.identity.is_member
         return self.state is ClassicState.COMPLETING_REBALANCE
@@ -204,7 +204,7 @@ class ClassicGroupManager:
         """No broker says that to a classic member, whose generation changes by joining alone."""
 
     def on_group_rebalancing(self, reason: str) -> None:
-        """An answer says so. One that was asked for before the join speaks of the rebalance that is under way."""
+        """An answer says that the group rebalances. While a join is under way, it means that very rebalance."""
         if self._member.facts.has_plan:
             self.rejoin_needed(reason)
 

@@ -135,7 +135,9 @@ class ClassicJoin:
             member.fire(ClassicEvent.JOINED_AS_LEADER)  # `maybe_assign` comes next
             return
         if answer.leader == answer.member_id or is_predecessor(answer.leader, identity):
-            self._leader.lead_on(topics_of(members) | self._subscription.topics)  # it has handed in its plan before
+            self._leader.lead_on(
+                topics_of(members) | self._subscription.topics
+            )  # the plan it made before its restart stands
         else:
             self._leader.follow()
         member.fire(ClassicEvent.JOINED_AS_FOLLOWER)
@@ -187,7 +189,7 @@ class ClassicJoin:
         member = self._member
         member.request.succeeded()
         if member.flags.rejoin_wanted and self._owned.has_unwanted(assigned):
-            # Made for a former subscription, and about to be replaced: as in Java, no callback hears of it.
+            # The plan is for a former subscription, and about to be replaced: as in Java, no callback is called for it.
             member.fire(ClassicEvent.SYNC_FAILED)
             return
         self._owned.take_plan(assigned, member.identity.generation_id)
@@ -236,8 +238,8 @@ class ClassicJoin:
             self._refuse(error, now_ms)
 
     def _refuse(self, error: KafkaError, now_ms: float) -> None:
-        """Raise the error in `poll()`; the poll after it may try again, as the same member if the broker may know it:
-        for one that nobody speaks for the group would wait until its session ends."""
+        """Raise the error in `poll()`. The poll after it may join again, with the same member id if the broker may know
+        it: otherwise the group would wait for the old member until its session ends."""
         member = self._member
         # A loop that polls on, whatever is raised, must not ask as fast as the network goes: each join of a member that
         # the group has makes all others rebalance.

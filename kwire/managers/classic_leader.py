@@ -29,7 +29,7 @@ class ClassicLeader:
     covers: partitions that were added while it was away have no owner, and nobody else looks for them.
 
     Args:
-        on_plan_known: called when the coordinator has answered that; `topics_changed` may be true from then on.
+        on_plan_known: called when it is known what the plan covers; `topics_changed` may be true from then on.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ClassicLeader:
         self._topics: frozenset[str] = frozenset()
         self._assigned_counts: Counts = {}
         self._placed_by, self._racks = ClusterSnapshot(), NO_RACKS
-        """What the plan was made by; without racks, if it did not look at them."""
+        """The cluster and the racks that the plan was made for; without racks, if no member names its own."""
         self._shares = GroupShares(coordinator, backoff, self._on_shares)
         self._on_plan_known = on_plan_known
 
@@ -117,8 +117,8 @@ class ClassicLeader:
 
     @property
     def topics_changed(self) -> bool:
-        """Whether partitions came or went since the plan, or went to other racks; a topic that was missing then counts,
-        too."""
+        """Whether partitions have been added, deleted or moved to other racks since the plan was made. A topic that did
+        not exist then, and does now, counts as well."""
         if self._shares.is_asked or not self._metadata.has_looked_for(self._topics):
             return False
         if self._racks_changed:

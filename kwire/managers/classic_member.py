@@ -58,9 +58,9 @@ class ClassicMember:
     """One member: fires the events of `states.classic_group` and performs their effects.
 
     Attributes:
-        flags: what is wanted, beside the state.
+        flags: what is wanted, such as a rejoin, beside the state.
         identity: what its requests carry.
-        attempt: the number of what is under way.
+        attempt: the number of the join, sync or callback that is under way.
         request: JoinGroup or SyncGroup, of which one at a time is open.
         leaving: leave requests to the coordinator.
         reason: why it joins or leaves, for the broker's log (KIP-800).
@@ -115,7 +115,7 @@ class ClassicMember:
             self._perform(effect)
 
     def fire_losing(self, event: ClassicEvent) -> None:
-        """Everything is lost; but a callback that runs goes on with what it was about."""
+        """Fire an event that loses all partitions. A callback that is running goes on with those it was called for."""
         if not self.facts.calls_back:
             self._owned.give_up_all()
         self.fire(event)
@@ -152,7 +152,7 @@ class ClassicMember:
         self.lose_keeping(self.identity.member_id if code is ErrorCode.ILLEGAL_GENERATION else NO_MEMBER_ID)
 
     def lose_keeping(self, member_id: str) -> None:
-        """It joins with this id."""
+        """The membership is lost; the next join uses this member id."""
         self.fire_losing(ClassicEvent.MEMBERSHIP_LOST)
         if self.state is not ClassicState.UNJOINED:
             self.identity = self.identity._replace(member_id=member_id)

@@ -34,7 +34,7 @@ MANY_LEAVERS_VERSION = 3  # LeaveGroup v3 (KIP-345) takes a list of members
 
 
 class LastAssignment(NamedTuple):
-    """What a member got by the last rebalance that it was in to the end, kept also when it has lost it since."""
+    """What a member got in the last rebalance that it completed. It is kept when the member has lost it since."""
 
     partitions: frozenset[TopicPartition]
     generation_id: GenerationOrMemberEpoch
@@ -52,9 +52,9 @@ def join_request(
 ) -> JoinGroupRequest:
     """JoinGroup, with one subscription for each assignor.
 
-    `owned` is what the member keeps while it joins: nothing under the eager protocol. It claims it with its present
-    generation (KIP-792), also when it missed that one's SyncGroup: the plan it missed took its claim into account, so
-    nobody else can have got any of it.
+    `owned` are the partitions that the member keeps while it joins: none under the eager protocol. The member claims
+    them with its present generation (KIP-792), even if it missed the SyncGroup of that generation: the plan that it
+    missed took its claim into account, so nobody else was given any of them.
 
     Raises:
         AssignorError: An assignor of the user's own failed.

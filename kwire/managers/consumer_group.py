@@ -125,7 +125,7 @@ class ConsumerGroupManager:
         return GroupIdentity(self._group_id, self._epoch, self._member_id, instance_id)
 
     def standing(self) -> MemberStanding:
-        """How it stands, for those who watch."""
+        """As `Membership`."""
         return MemberStanding(
             self.state.name,
             FACTS[self.state].waits_for,
@@ -154,14 +154,14 @@ class ConsumerGroupManager:
     def on_poll(self) -> None:
         self._polled = True
         if isinstance(self._fatal, GroupAuthorizationError):
-            # It has been raised. Whether the permission has been granted since, only another attempt can tell; one that
-            # fails again is raised by the poll that waits for it. The back-off still counts.
-            self._become_another()
+            # It has been raised. Only another attempt can tell whether the permission has been granted since: the poll
+            # that waits for it raises the error again if not. The back-off still counts.
+            self._clear_refusal()
         if self._fatal is not None and self._subscription.is_group:
             self._deliver(ErrorRaised(self._fatal, self._subscription.epoch))
 
     def on_subscription_changed(self) -> None:
-        """The next heartbeat says so, and is due now."""
+        """The next heartbeat carries the new subscription, and is due now."""
         if self.state is MemberState.FATAL:
             self._begin_anew()
         if self._subscription.kind is SubscriptionKind.PATTERN:
@@ -212,11 +212,11 @@ class ConsumerGroupManager:
             self._fire(MemberEvent.RELEASED if self._is_known else MemberEvent.RELEASED_UNSUBSCRIBED)
 
     def _begin_anew(self) -> None:
-        self._become_another()
+        self._clear_refusal()
         self._schedule.reset()
 
-    def _become_another(self) -> None:
-        """A refused membership is over for good; this is another one, by the same member."""
+    def _clear_refusal(self) -> None:
+        """A membership that was refused is over for good: begin another one, with the same member id."""
         self._fatal = None
         self._machine = self._new_machine()
 

@@ -77,7 +77,7 @@ class ConsumerHeartbeats:
         self._subscribed = self._owned = None
 
     def join(self, subscribed: SubscriptionFields) -> ConsumerGroupHeartbeatRequest:
-        """The first heartbeat of a membership. What the member had before it has given up."""
+        """The first heartbeat of a membership, which owns nothing: all that was owned before has been given up."""
         self.forget()
         request = self.stay(JOIN_EPOCH, subscribed, frozenset(), acknowledge=True)
         request.rack_id = self._member.rack_id
@@ -115,7 +115,7 @@ class ConsumerHeartbeats:
         )
 
     def _changed_regex(self, subscribed: SubscriptionFields) -> str | None:
-        """A lost heartbeat may have been the one that was to take the expression back, so that is said again, too."""
+        """The regular expression to send; None if the broker knows it. After a failure a removal is sent again, too."""
         if self._subscribed is not None and self._subscribed.regex == subscribed.regex:
             return None
         if subscribed.regex is None:
@@ -126,7 +126,7 @@ class ConsumerHeartbeats:
 
 class HeartbeatSchedule:
     """When the next heartbeat is due: one in flight at a time, at the interval the broker names, with back-off after
-    failures. `number` is that of the newest attempt: answers to any other are not listened to."""
+    failures. `number` is that of the newest heartbeat: answers to any other are ignored."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.number = 0
@@ -183,7 +183,7 @@ class HeartbeatOutcome(Enum):
     """The user has to hear of it; the member stays, and asks again."""
     UNSUPPORTED = auto()
     REFUSED = auto()
-    """For good."""
+    """The broker will not have this member with its present subscription."""
 
 
 def heartbeat_outcome(code: ErrorCode, *, joining: bool) -> HeartbeatOutcome:

@@ -1,7 +1,7 @@
 """Reconciliation (KIP-848): how a member gets from what it owns to what the broker wants it to own.
 
-The broker names topics by id, so a partition is known here by both. `next_step` is a pure function; it is asked anew
-after each step, so a target that came meanwhile counts from the next step on. Giving back comes first: the other
+The broker names topics by id, so a partition is known here by id and name. `next_step` is a pure function. It is asked
+again after each step, so a target that came meanwhile counts from the next step on. Giving back comes first: the other
 members wait for it, and a topic that was made anew has two ids for one name, of which one must go before the other
 comes. Called by `consumer_group.py`.
 """
@@ -52,7 +52,7 @@ class ReconciliationStep(NamedTuple):
 
 
 def next_step(owned: Owned, target: Target, name_of: NameOf) -> ReconciliationStep:
-    """Only what is not in the target goes, only what is not owned comes; everything else is left in peace."""
+    """Revokes only what is not in the target, adds only what is not owned, and leaves everything else alone."""
     # Owned topics keep the name they were taken under: they may have vanished from the metadata.
     names = {partition.topic_id: partition.topic for partition in owned}
     unresolved: set[UUID] = set()
@@ -193,7 +193,7 @@ class Reconciler:
         self._subscription.hold(self._given(), Hold.CALLBACK_PENDING)
 
     def call_lost(self) -> None:
-        """Tell the application what it does not have any more, but for what it is giving back already."""
+        """Tell the application which partitions are lost, but for those that it is giving back already."""
         if lost := self._given() - self._being_revoked():
             self._call_back(CallbackKind.LOST, lost)
 
@@ -202,7 +202,7 @@ class Reconciler:
         self.owned = self._adding = NO_PARTITIONS
 
     def abandon(self) -> None:
-        """The application has taken leave by itself: it runs no callback of ours and owns nothing of the group's."""
+        """The application leaves by a call of its own: it runs no more callbacks, and owns nothing of the group's."""
         self._callbacks.clear()
         self.owned = self._adding = NO_PARTITIONS
 

@@ -26,7 +26,7 @@ from kwire.subscription.subscription import Subscription
 
 
 class Positions(OutOfRange, RequestManager, Protocol):
-    """Decides where a cursor goes on: in the beginning, and when it is out of range."""
+    """Decides at which offset a cursor starts, and where it goes on when its position is out of range."""
 
     @property
     def awaits_poll(self) -> bool:
@@ -97,16 +97,16 @@ class CursorManagers(Generic[P_co]):
         self.positions.on_poll()
 
     def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool, came_back: bool) -> None:
-        """The application has been given records up to these offsets, or has gone there. If it came back for more, that
-        is all it has been given."""
+        """The application has been given records up to these offsets, or has sought to them. `came_back`: it polls
+        again, so it has been given no others."""
         self.subscription.note_delivered(delivered, is_seek=is_seek)
         if came_back:
             self.validation.settle()
 
     @property
     def in_order(self) -> tuple[RequestManager, ...]:
-        """As they are polled: positions after their validation, which may have found that one is void, and fetches from
-        where the positions are then."""
+        """The managers in the order of polling: positions after their validation, which may find one void, and fetches
+        after both."""
         return (self.validation, self.positions, self.fetch)
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:

@@ -1,10 +1,10 @@
-"""Fetch, nearly 500 lines, since who is asked and what answers do to positions is one decision per partition.
+"""Fetch; over 500 lines, as which broker is asked and what its answer does to positions is one decision per partition.
 
 Keeps one request in flight on each connection to a broker that leads something wanted, while the buffer has room.
 
-Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. Which connection each is
-fetched over is decided in `fetch_connections`; what a broker's session has and what it should have meet in
-`fetching.session`.
+Looks only at partitions that changed: assigned, revoked, sought, paused, moved, or answered. `fetch_connections`
+decides which connection each partition is fetched over; `fetching.session` finds the differences between what a
+broker's fetch session has and what it should have.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ log = part_logger("fetch")
 # partitions have many records. With many brokers the share shrinks, so that all answers due fill at most half.
 ANSWER_SHARE = 4
 ANSWER_SHARE_PER_CONNECTION = 2
-# What a partition may answer where the user does not say. Together they fill an answer. With less than 1 MiB, Java's
-# default, one partition alone would be slow; more than 4 MiB makes nothing faster that is near.
+# How much an answer may have of one partition, without a setting: the partitions together fill an answer. With less
+# than 1 MiB, Java's default, one partition alone would be slow; more than 4 MiB is faster from distant brokers alone.
 LEAST_PARTITION_BYTES = 1024 * 1024
 MOST_PARTITION_BYTES = 4 * LEAST_PARTITION_BYTES
 LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
@@ -64,14 +64,14 @@ _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_
 
 
 class OutOfRange(Protocol):
-    """Who decides where a partition goes on that has no record at its position."""
+    """Decides where a partition goes on whose position is out of range."""
 
     def out_of_range(self, partition: AssignedPartition) -> None:
-        """The answer says neither where the log starts nor where it ends: with this error brokers set both to -1."""
+        """The answer does not say where the log starts or ends: with this error brokers set both to -1."""
 
 
 class FetchStanding(NamedTuple):
-    """How the fetches of one partition stand, for those who watch.
+    """The state of one partition's fetches, for `Consumer.describe()`.
 
     Attributes:
         next_try_ms: When it is fetched again after an error; None: there was none, or it depends on something else.
@@ -124,13 +124,15 @@ class FetchManager:
             subscription, backoff, config.request_timeout_ms, read_committed=self._read_committed, cursor=cursor
         )
         self._blocked: dict[TopicPartition, float] = {}
-        self._sent_on: set[TopicPartition] = set()
+        self._redirected: set[TopicPartition] = set()
+        """Their leader named another leader (KIP-951), and no answer without an error has come since."""
         self._not_served: set[TopicPartition] = set()
+        """No leader has served their new position yet, so it is not known which topic id it belongs to."""
         self._partition_bytes = 0
         self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
-        subscription.on_removed.append(self._sent_on.difference_update)
+        subscription.on_removed.append(self._redirected.difference_update)
         subscription.on_removed.append(self._not_served.difference_update)
         if cursor is Cursor.MAIN:  # what a child reads no more, the main cursor may read on
             subscription.on_removed.append(metrics.forget)
@@ -158,9 +160,10 @@ class FetchManager:
         return requests
 
     def _answer_bytes(self, busy: int, ready: int) -> int:
-        """How much each connection that is ready may be answered; 0 while there is no room.
+        """How large the answer on each ready connection may be; 0 while there is no room.
 
-        What brokers that do not answer were asked for once never keeps the others from more than half of the buffer.
+        Requests that are not answered yet reserve at most half of the buffer, so brokers that never answer cannot keep
+        the others from the rest.
         """
         limit_bytes = self._buffer.limit_bytes
         due_bytes = min(sum(connection.due_bytes for connection in self._connections), limit_bytes // 2)
@@ -190,7 +193,7 @@ class FetchManager:
         return requests
 
     def standing(self, partition: AssignedPartition) -> FetchStanding:
-        """How its fetches stand."""
+        """The state of its fetches."""
         connection = self._connections.of(partition.topic_partition)
         is_in_flight = connection is not None and connection.is_asked_for(partition.topic_partition)
         error = partition.error or (connection.error if connection is not None else None)
@@ -251,7 +254,7 @@ class FetchManager:
         return min(self._partition_bytes, partition.fetch_max_bytes)
 
     def _share_of_partition(self) -> int:
-        """How much a partition may answer."""
+        """How many bytes of one partition an answer may have."""
         if self._config.max_partition_fetch_bytes is not None:
             return self._config.max_partition_fetch_bytes
         answer_bytes = min(self._config.fetch_max_bytes, self._buffer.limit_bytes // ANSWER_SHARE)
@@ -283,7 +286,8 @@ class FetchManager:
         )
 
     def _wait_ms(self, connection: FetchConnection, now_ms: float) -> float:
-        """Who asks for more than a record at least wants few answers, not early ones."""
+        """How long the broker may wait for records. With `fetch_min_bytes` above 1 the user wants few answers, not
+        early ones: then it is always as long as the settings allow."""
         most_ms = self._config.fetch_max_wait_ms
         return connection.wait_ms(most_ms, now_ms) if self._config.fetch_min_bytes <= 1 else most_ms
 
@@ -300,8 +304,8 @@ class FetchManager:
             self._deliver(ErrorRaised(error))
 
     def _follow(self, partition: AssignedPartition, replica: int, now_ms: float) -> None:
-        """To the replica that the leader names (KIP-392), if metadata knows it; else the leader is asked again, which
-        may say the same: a little later."""
+        """Fetch from the replica that the leader names (KIP-392). If metadata does not know it, the leader is asked
+        again, after a back-off: it may name the same one."""
         if replica in self._metadata.cluster.nodes:
             partition.preferred_replica = replica
             partition.preferred_until_ms = now_ms + self._config.metadata_max_age_ms
@@ -311,7 +315,7 @@ class FetchManager:
             self.block(partition, now_ms)
 
     def _unfollow(self, tp: TopicPartition, node_id: int) -> None:
-        """Back to the leader: the follower cannot be reached, whatever the metadata says of it."""
+        """Fetch from the leader again: the follower cannot be reached, whatever metadata says of it."""
         partition = self._subscription.partitions.get(tp)
         if partition is not None and partition.preferred_replica == node_id:
             partition.preferred_replica = None
@@ -356,9 +360,9 @@ class FetchManager:
             self._on_data()
 
     def _follow_leaders(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
-        """KIP-951: a broker that does not lead a partition any more says who does, and is taken at its word; metadata
-        for the rest is on its way. With a newer leader at hand nothing has to wait for the back-off of the error.
-        Unless that one sends on to yet another: brokers that name each other would be asked without end."""
+        """KIP-951: a broker that no longer leads a partition names the new leader, and is believed. The new leader is
+        asked at once, without the back-off of the error. If it names yet another one, the back-off counts: brokers that
+        name each other would be asked without end."""
         leaders = {
             tp: data.current_leader
             for tp, data in _by_partition(answer, connection.session.topic_names)
@@ -370,9 +374,9 @@ class FetchManager:
             partition, spec = self._subscription.partitions.get(tp), connection.session.sent.get(tp)
             if partition is None or spec is None or self._metadata.cluster.leader_epoch(tp) <= spec.leader_epoch:
                 continue
-            if tp in self._sent_on:
+            if tp in self._redirected:
                 continue
-            self._sent_on.add(tp)
+            self._redirected.add(tp)
             if self._blocked.pop(tp, None) is not None:
                 partition.blocked_until_ms = now_ms
 
@@ -391,7 +395,8 @@ class FetchManager:
         return fetch
 
     def _note_topics(self, sent: Mapping[TopicPartition, FetchSpec], refused: set[TopicPartition]) -> None:
-        """Of which topics new positions are: their leaders have served them. One without news is not in the answer."""
+        """Note the topic ids of new positions that their leaders have served now. An answer leaves out partitions
+        without news, so all that were sent and not refused have been served."""
         for tp in [tp for tp in self._not_served if tp in sent and tp not in refused]:
             partition, spec = self._subscription.partitions[tp], sent[tp]
             if partition.epoch == spec.epoch and spec.topic_id != ZERO_UUID:
@@ -402,8 +407,8 @@ class FetchManager:
     def _goes_on(
         self, connection: FetchConnection, partition: AssignedPartition, spec: FetchSpec, now_ms: float
     ) -> bool:
-        """Whether all that changes is the offset. The partition stays with this connection: no follower's time is up,
-        and it is not to move between the idle ones and the others."""
+        """Whether the next fetch differs by the offset alone, over the same connection: the partition is not fetched
+        from a follower, whose time may be up (KIP-392), and cannot move between the idle partitions and the others."""
         is_wanted = connection.session.wanted.get(partition.topic_partition) == spec
         return (
             is_wanted
@@ -421,14 +426,16 @@ class FetchManager:
         if Hold.CALLBACK_PENDING in partition.holds:
             return None  # it is being revoked
         if not partition.has_valid_position:
-            return None  # from a former leader: what is asked about in its successor's log must not move meanwhile
+            return (
+                None  # from a former leader: a position must not move while it is validated against the new one's log
+            )
         code = ErrorCode.of(data.error_code)
         if code is not ErrorCode.NONE:
             self._on_partition_error(partition, code, now_ms)
             return None
         partition.error = None
-        if self._sent_on:
-            self._sent_on.discard(partition.topic_partition)
+        if self._redirected:
+            self._redirected.discard(partition.topic_partition)
         partition.ends_at(data.high_watermark, data.last_stable_offset)
         if data.records or partition.has_lag(read_committed=self._read_committed):
             partition.had_records()
@@ -469,7 +476,8 @@ class FetchManager:
         try:
             batch = last_batch(data.records)
         except CorruptRecordError:
-            # The collector meets it behind the batches in front, raises it and sets the position; until then: no more.
+            # The collector raises this when it gets there, behind the sound batches, and sets the position. Until then
+            # nothing more is fetched.
             partition.blocked_until_ms = NEVER_MS
             return fetch
         if batch is not None and batch.next_offset > MAX_OFFSET:

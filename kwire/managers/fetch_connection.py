@@ -90,7 +90,7 @@ class FetchConnection:
         return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.sought_at_ms))
 
     def sent(self, max_bytes: int, wait_ms: float, now_ms: float) -> None:
-        """It was asked for this much, and may wait so long for it."""
+        """A fetch was sent that asks for this much; the broker may wait so long for records."""
         self.request.sent()
         self._max_bytes = max_bytes
         self._wait_ms = wait_ms
@@ -102,7 +102,7 @@ class FetchConnection:
         self._arrival_ms = took_ms
 
     def answered(self, size_bytes: int) -> None:
-        """With something: so many bytes of records."""
+        """The answer has records of this size, or errors."""
         self.request.succeeded()
         self.error = None
         self._in_vain = 0
@@ -112,12 +112,12 @@ class FetchConnection:
             self.most_bytes *= GROWTH
 
     def _is_full(self, size_bytes: int) -> bool:
-        """Whether there may have been more for it, and what the line allows kept it out."""
+        """Whether the answer filled at least half of what was asked for, and the line's bound alone kept that small."""
         return 2 * size_bytes >= self._max_bytes >= self.most_bytes
 
     def answered_with_nothing(self, now_ms: float) -> None:
-        """With nothing: no failure. But a broker that does so without having waited, each time, would be asked as fast
-        as it answers."""
+        """The answer is empty, which is no failure. But a broker that answers so each time without having waited would
+        be asked as fast as it answers: then fetches back off."""
         self.request.succeeded()
         self.error = None
         is_quick = now_ms - self._sent_at_ms < self._wait_ms * QUICK_SHARE
@@ -126,7 +126,7 @@ class FetchConnection:
             self.request.failed(now_ms)
 
     def failed(self, error: KafkaError, now_ms: float) -> None:
-        """There is no answer."""
+        """The fetch got no answer."""
         self.request.failed(now_ms)
         self.error = error
         if now_ms - self._sent_at_ms - self._wait_ms > self._timeout_ms / SLOW_PART:
@@ -141,5 +141,5 @@ class FetchConnection:
 
     @property
     def due_bytes(self) -> int:
-        """How much may come in any moment: the buffer's room for it is taken."""
+        """How many bytes the open request may bring: room for them is reserved in the buffer."""
         return self._max_bytes if self.request.in_flight else 0

@@ -65,18 +65,19 @@ class FetchConnections:
         return len(self._subscription.partitions) > MANY_PARTITIONS
 
     def answered(self, tp: TopicPartition, *, has_more: bool, now_ms: float) -> None:
-        """An answer has spoken of it: see `IdlePartitions`."""
+        """An answer had the partition in it: see `IdlePartitions`."""
         self._idle.answered(tp, has_more=has_more, now_ms=now_ms)
 
     def misplaced(self, now_ms: float) -> Set[TopicPartition]:
-        """What may belong to another connection by now: it became idle, or what it was not to wait for is over."""
+        """Partitions that may belong to another connection now: they became idle, the fetch that they were not to wait
+        behind is answered, or they move to or from the second connection."""
         joining = {tp for tp, waiting in self._new.items() if not waiting.request.in_flight} if self._new else set()
         return joining.union(self._idle.expire(now_ms), self.second.misplaced(now_ms))
 
     def opening(self, now_ms: float) -> FetchConnection | None:
-        """A second connection that is opened now, by a fetch of nothing.
+        """The second connection, if an empty fetch is to open it now.
 
-        Several brokers send at the same time anyway: only one that is asked alone is asked over two.
+        Only if one broker alone is fetched from: several brokers send at the same time anyway.
         """
         if not self.second.is_needed(now_ms) or self.have_many:
             return None
@@ -88,7 +89,7 @@ class FetchConnections:
         return second if second.request.ready(now_ms) else None
 
     def remove(self, tp: TopicPartition) -> None:
-        """It is not fetched for now."""
+        """Do not fetch this partition for now."""
         self._idle.forget(tp)
         self._new.pop(tp, None)
         self.second.partitions.discard(tp)
@@ -97,7 +98,7 @@ class FetchConnections:
             connection.session.unwant(tp)
 
     def forget_brokers(self, but: Container[int]) -> None:
-        """Those that left the cluster, once nothing is fetched from them, nor on its way."""
+        """Forget brokers that left the cluster, once nothing is fetched from them, and no fetch is in flight."""
         for each in list(self):
             if each.id.node_id not in but and not (each.session.wanted or each.request.in_flight):
                 del self._by_id[each.id]
@@ -105,7 +106,7 @@ class FetchConnections:
     def place(
         self, partition: AssignedPartition, node_id: int, spec: FetchSpec, *, with_many: bool, now_ms: float
     ) -> None:
-        """Fetch it like this, from this broker.
+        """Fetch the partition from this broker, as `spec` says.
 
         Args:
             with_many: Whether it is one of many that came together.
@@ -129,8 +130,8 @@ class FetchConnections:
             connection.sought_at_ms = now_ms
 
     def _connection_for(self, tp: TopicPartition, node_id: int, *, is_urgent: bool) -> FetchConnection:
-        """One that was sought or resumed does not stand behind a fetch that waits for records of others, up to
-        `fetch_max_wait_ms`. It joins them when that is answered."""
+        """The connection for a partition. One that was sought or resumed does not stand behind a fetch that waits for
+        records of others, up to `fetch_max_wait_ms`: it has NEW_FETCH until that fetch is answered."""
         usual = self._connection(node_id, self._channel(tp))
         is_urgent = is_urgent or tp in self._new
         self._new.pop(tp, None)
@@ -153,7 +154,7 @@ class FetchConnections:
         return Channel.IDLE_FETCH if self.have_many and self._idle.is_idle(tp) else Channel.FETCH
 
     def _waits(self, connection: FetchConnection) -> bool:
-        """Whether the broker waits for records: it was asked for nothing that is known to be there."""
+        """Whether the open fetch waits at the broker: no partition in it is known to have records."""
         return connection.request.in_flight and all(
             0 <= partition.end_offset(read_committed=self._read_committed) <= spec.offset
             for tp, spec in connection.session.sent.items()

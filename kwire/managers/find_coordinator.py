@@ -26,7 +26,7 @@ SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for
 
 
 class CoordinatorStanding(NamedTuple):
-    """How the search stands, for those who watch.
+    """Whether the coordinator is known, or how the search for it goes, for `Consumer.describe()`.
 
     Attributes:
         node: The coordinator, if it is known.
@@ -44,13 +44,14 @@ class CoordinatorStanding(NamedTuple):
 
 
 class FindCoordinatorManager:
-    """The link to the coordinator: nobody looks for it before the first `need()`; lost, it is searched again by itself,
-    and after a refusal if somebody still needs it.
+    """The link to the coordinator. It is looked for from the first `need()` on; after a refusal, when somebody needs it
+    again.
 
     Membership does not live here: losing the link never means losing the group, only looking the broker up again.
 
-    At once, the first time. But the others may go on naming a broker that is dead, or that says it is not the
-    coordinator, until they hear of it themselves: while the same one is found again and lost again, look-ups back off.
+    A lost coordinator is looked for at once. But brokers may go on naming one that is dead, or that says it is not the
+    coordinator, until they hear of the change themselves. So while the same broker is found and lost again, look-ups
+    back off.
     """
 
     def __init__(self, group_id: str | None, backoff: Backoff, deliver: Deliver) -> None:
@@ -62,7 +63,7 @@ class FindCoordinatorManager:
         self._found: Node | None = None
         self._found_at_ms = NEVER_MS
         self._missing_since_ms: float | None = None
-        self._said: Node | None = None  # the log has it from us that this is the coordinator
+        self._said: Node | None = None  # the coordinator that was logged last
         self._has_warned = False
         self.last_error = LastError()
         self.look_ups = 0
@@ -75,7 +76,7 @@ class FindCoordinatorManager:
         return Destination(self._node, Channel.COORDINATOR) if self._node is not None else None
 
     def standing(self) -> CoordinatorStanding:
-        """How the search stands."""
+        """Whether the coordinator is known, or how the search for it goes."""
         if self._node is not None:
             return CoordinatorStanding(self._node, None, None, NEVER_MS)
         return CoordinatorStanding(
@@ -83,14 +84,14 @@ class FindCoordinatorManager:
         )
 
     def need(self, *, tell: bool = False) -> None:
-        """Somebody has a request for the coordinator. `tell` if the next poll is to raise a refusal: those whom a call
-        waits for fail the call."""
+        """Somebody has a request for the coordinator. `tell`: the next poll is to raise a refusal. Requests that a call
+        waits for do without it, and fail that call."""
         self._is_needed = self.group_id is not None
         self._tells = self._tells or tell
 
     def refusal_since(self, look_ups: int) -> KafkaError | None:
-        """Why the newest look-up was refused for good, if it was sent after so many others: waiting is of no use. Older
-        ones say nothing to who asks now: the permission may have been granted."""
+        """Why the newest look-up was refused for good, if more than `look_ups` have been sent: then waiting is of no
+        use. An older refusal does not count: the permission may have been granted since."""
         return self._refusal if self.look_ups > look_ups else None
 
     def lost(self, error: KafkaError) -> None:
@@ -173,7 +174,7 @@ class FindCoordinatorManager:
         self._is_needed = self._tells = False
 
     def _say_found(self, node: Node) -> None:
-        """Once for each, and at the end of an outage."""
+        """Log the coordinator if it is another one than before, and at the end of an outage."""
         if self._has_warned or node != self._said:
             log.info("the coordinator of group %s is %s", self.group_id, node, extra={"broker": str(node)})
         self._has_warned, self._said = False, node

@@ -157,7 +157,7 @@ class HeartbeatManager:
 
 
 def interval_past_session_ms(interval_ms: float, session_timeout_ms: float) -> float:
-    """The interval, or hardly more: so much that a heartbeat falls behind the end of a dead member's session.
+    """The interval, stretched by up to 2 % if then a heartbeat falls just behind the end of a dead member's session.
 
     The members of a group begin to heartbeat at the same moment, when a rebalance ends. If the interval divides the
     session timeout, as in Kafka's defaults (3 s, 45 s), the heartbeats of the survivors arrive together with the end of

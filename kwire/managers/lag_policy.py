@@ -51,7 +51,7 @@ class GroupCommits(RequestManager, Protocol):
 
 
 class LagSetting(NamedTuple):
-    """What a policy gets from the consumer that it is for."""
+    """What a policy gets from its consumer."""
 
     cursors: CursorSetting
     main: Subscription
@@ -95,23 +95,24 @@ class LagPolicy:
         """The application polls; all cursors know."""
 
     def seek(self, event: Seek) -> bool:  # noqa: ARG002
-        """Whether another cursor than the main one is meant, and has gone there."""
+        """Move another cursor than the main one, if the event means one; whether it does."""
         return False
 
     def on_reset(self, partitions: Collection[TopicPartition]) -> None:
-        """The user has the main cursor look up where to go on in these."""
+        """The user sends the main cursor to the beginning or the end of these."""
 
     def set_hold(self, partitions: Collection[TopicPartition], hold: Hold, is_held: bool) -> None:
-        """Of all cursors beside the main one."""
+        """Hold these partitions in all cursors beside the main one, or no longer."""
 
     def redeliver(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
-        """The application puts back what such a cursor has given from there on up to `stop`."""
+        """Return the records from `position` to `stop` once more: such a cursor returned them, and the application did
+        not process them."""
 
     def progress(self, handed_out: Sequence[Delivered] | None = None) -> dict[TopicPartition, CatchUpProgress]:  # noqa: ARG002
-        """How far the catching up is of the partitions that have a lag.
+        """How far each partition that has a lag has caught up.
 
         Args:
-            handed_out: What the application has been handed, and has not come back from; None: what was said last.
+            handed_out: What the application has been handed, and has not come back from; None: as in the last call.
         """
         return {}
 

@@ -1,7 +1,8 @@
 """Requests to leave the group: LeaveGroup, or the last heartbeat of the consumer protocol.
 
-Both kinds of membership have one of these. Without it the group would wait for a session timeout, so a request that met
-a broker which is not the coordinator (any more), or got no answer, is sent once more, if that is soon possible.
+Both kinds of membership have one of these. Without a leave the group would wait until the member's session times out.
+So a request that met a broker which is not the coordinator (any more), or got no answer, is sent once more, if that is
+possible soon.
 """
 
 from __future__ import annotations

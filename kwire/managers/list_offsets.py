@@ -64,8 +64,8 @@ class OffsetQuery:
         return self.state.in_flight and not self.reply.done and not self.reply.abandoned
 
     def may_be(self, offset: int) -> bool:
-        """Whether a leader can mean that. There need not be a record of some time, but each log has both ends: one that
-        is not told is asked for again, as in Java; neither the other end nor 0 is as good."""
+        """Whether this can be the answer. -1 can, if no record is of that time or later. But each log has a beginning
+        and an end: if the leader names none, it is asked again, as in Java."""
         is_end = self.timestamp in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP)
         return offset >= 0 or (offset == UNKNOWN_OFFSET and not is_end)
 

@@ -53,12 +53,12 @@ def is_predecessor(member_id: str, identity: GroupIdentity) -> bool:
 
 
 class MemberStanding(NamedTuple):
-    """How a membership stands, for those who watch.
+    """The state of a membership, for `Consumer.describe()` and the events for operators.
 
     Attributes:
         state: The name of a state of the protocol's table.
         waits_for: What is to happen next, in words.
-        generation: Or the member epoch; None: no member.
+        generation: The generation or the member epoch; None if this consumer is no member.
         owes_callback: Whether the application has to run a callback first.
         is_joining: Whether it is on its way to an assignment, and others may have to do their part.
         awaits_poll: Whether it joins only when the application polls.
@@ -94,7 +94,7 @@ class Committer(Protocol):
 
     @property
     def blocks_coordinator(self) -> bool:
-        """Whether a request is open that the broker answers nothing else behind."""
+        """Whether a request is open that blocks its connection: the broker answers nothing behind it."""
         ...
 
     @property
@@ -115,11 +115,11 @@ class Membership(Committer, Protocol):
     """A member of a group, whatever the protocol."""
 
     def standing(self) -> MemberStanding:
-        """How it stands, for those who watch."""
+        """The state of the membership."""
         ...
 
     leaving: Leaving
-    """Farewells to the coordinator; at the end of the consumer it alone is polled."""
+    """Requests to leave; at the end of the consumer they alone are polled."""
 
     @property
     def awaits_poll(self) -> bool:
@@ -149,7 +149,7 @@ class NoMembership:
     """Commits and looks up offsets of a group that has no members, as those do who assign partitions by hand.
 
     Args:
-        blocks_coordinator: whether a request of somebody else's is open that the broker answers nothing else behind.
+        blocks_coordinator: whether somebody else's open request blocks the connection to the coordinator.
     """
 
     is_joining = False
@@ -185,7 +185,7 @@ def around_open_join(coordinator: Destination | None, member: Committer) -> Dest
 
 
 def match_pattern(config: ConsumerConfig, subscription: Subscription, metadata: MetadataManager) -> bool:
-    """Find the topics of the pattern; whether they are others than before. No use before all topics are known."""
+    """Subscribe to the topics that the pattern matches, once all are known; whether they are others than before."""
     hidden = config.exclude_internal_topics
     visible = [t.name for t in metadata.cluster.topics.values() if not (hidden and t.is_internal)]
     return metadata.has_looked_for(None) and subscription.match_pattern(visible)
@@ -206,7 +206,7 @@ class PollTimer:
 
 
 def log_callback(kind: CallbackKind, partitions: Collection[TopicPartition]) -> None:
-    """What becomes of partitions; once for each rebalance, and nothing of no partitions."""
+    """Log which partitions are assigned, revoked or lost; nothing if there are none."""
     if not partitions:
         return
     names = ", ".join(map(str, sorted(partitions)))
@@ -221,7 +221,7 @@ def log_callback(kind: CallbackKind, partitions: Collection[TopicPartition]) -> 
 
 
 def warn_of_overdue_poll(config: ConsumerConfig) -> None:
-    """Say in the log why a member leaves that the application thinks it still is."""
+    """Log why the member leaves: the application thinks that it still is one."""
     log.warning(
         "no poll for max_poll_interval_ms=%d: leaving group %s; poll more often or make max_poll_records smaller",
         config.max_poll_interval_ms,

@@ -78,10 +78,10 @@ class MetadataManager:
         self._answered_for: Topics = frozenset()
         self._transient: frozenset[str] = frozenset()
         self._asked_transient: frozenset[str] = frozenset()
-        """Those that the newest request covers: its answer may come when nobody waits for them any more."""
+        """The transient topics in the newest request: its answer may come when nobody waits for them any more."""
         self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
-        self._interest_is_of = -1
+        self._interest_version = -1
         self._lookups: list[_TopicLookup] = []
         self.unknown: dict[str, float] = {}
         """The topics of the newest answer that do not exist, and since when that is known."""
@@ -97,13 +97,13 @@ class MetadataManager:
         request for a topic may have the broker create it, so topics that nobody needs any more are not covered."""
         if topics != self._transient:
             self._transient = topics
-            self._interest_is_of = -1
+            self._interest_version = -1
 
     def watch(self, topics: frozenset[str]) -> None:
         """Cover these topics until the next call: the leader of a group looks after topics of all its members."""
         if topics != self._watched:
             self._watched = topics
-            self._interest_is_of = -1
+            self._interest_version = -1
 
     def adopt_leaders(
         self, leaders: Mapping[TopicPartition, LeaderIdAndEpoch], endpoints: Iterable[NodeEndpoint]
@@ -132,8 +132,8 @@ class MetadataManager:
 
     def of_interest(self) -> Topics:
         """The topics the snapshot has to cover. Worked out when the subscription changes, not in every turn."""
-        if self._interest_is_of != self._subscription.version:
-            self._interest_is_of = self._subscription.version
+        if self._interest_version != self._subscription.version:
+            self._interest_version = self._subscription.version
             self._interest = self._work_out_interest()
         return self._interest
 
@@ -292,8 +292,8 @@ class MetadataManager:
         return is_settled and has_all and leaders <= self.cluster.nodes.keys()
 
     def _concerning(self, answer: MetadataResponse) -> Sequence[MetadataResponseTopic]:
-        """All that was asked for. With a pattern that is the whole cluster, and somebody else's topic may be without a
-        leader for days: those that it matches, and those that are of interest by name."""
+        """The topics of an answer that matter here. With a pattern an answer has the whole cluster, and somebody else's
+        topic may be without a leader for days. Then only those matter that match, or are of interest by name."""
         pattern = self._subscription.pattern
         if self._subscription.kind is not SubscriptionKind.PATTERN or pattern is None:
             return answer.topics

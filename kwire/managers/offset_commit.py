@@ -49,11 +49,11 @@ _LOST = frozenset(
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; who is no member makes one by a commit
+        ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; a commit by no member would make it anew
     }
 )
 UNKNOWN_TOPIC_MS = 1_000.0
-"""A topic that brokers do not know for so long is not there."""
+"""A topic that brokers have not known for this long does not exist."""
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -87,9 +87,9 @@ class OffsetCommitManager:
         self._deliver = deliver
         self._backoff = backoff
         self._commits: deque[PendingCommit] = deque()
-        """All whose outcome has not been told."""
+        """All commits whose outcome has not been told, in the order they were made."""
         self._unsent: list[PendingCommit] = []
-        """Those that are not on their way. A turn looks at these alone: who commits each record has many others."""
+        """Those that are not in flight. A turn looks at these alone: who commits each record has many in flight."""
         self.has_settled = False
         self._under_way: Counter[Destination] = Counter()
         self._repeatable: PendingCommit | None = None
@@ -166,7 +166,7 @@ class OffsetCommitManager:
         return RequestState(self._backoff), self._coordinator.look_ups, ids
 
     def _topic_id(self, tp: TopicPartition) -> UUID:
-        """Of the topic that a position is in: the one that it has been served from, or else the one that is there."""
+        """The id of the topic that a position is in: of the one that has served it, or else of the one in metadata."""
         partition = self._subscription.partitions.get(tp)
         if partition is not None and partition.has_position and partition.topic_id != ZERO_UUID:
             return partition.topic_id
@@ -189,13 +189,13 @@ class OffsetCommitManager:
         self._report()
 
     def _note_committed(self, offsets: Offsets) -> None:
-        """For those who watch."""
+        """For `Consumer.describe()`."""
         for tp, committed in offsets.items() if self._log.group_id == self._config.group_id else ():
             if (partition := self._subscription.partitions.get(tp)) is not None:
                 partition.committed_offset = committed.offset
 
     def _report(self) -> None:
-        """Tell the outcome of those at the head of the list, in order."""
+        """Tell the outcome of the commits at the head of the list, up to the first that has none."""
         while self._commits and (self._commits[0].settled or self._commits[0].given_up):
             done = self._commits.popleft()
             done.on_done(done.error)
@@ -359,13 +359,13 @@ class OffsetCommitManager:
             on_answer=partial(self._on_answer, commit, identity, destination),
             on_failure=partial(self._on_failure, commit, destination),
             max_version=None if commit.has_ids else LAST_VERSION_WITH_NAMES,
-            # The broker reads it when it has answered what stands in front of it. If this commit was given up by then,
-            # made again over another connection, and followed by others, it would undo those.
+            # The broker reads a commit when it has answered the request in front of it. By then the commit may have
+            # been given up, made again over another connection, and followed by later ones: it would undo those.
             only_behind_its_kind=True,
         )
 
     def _identity(self) -> GroupIdentity:
-        """Who commits: without a group subscription nobody in particular, so the instance id is not told either."""
+        """Who commits. Without a group subscription that is no member, so the instance id is left out as well."""
         return self._member.identity() if self._log.by_member else GroupIdentity(self._log.group_id)
 
     def _on_answer(

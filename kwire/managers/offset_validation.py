@@ -4,9 +4,9 @@ A position whose leader changed, or that was committed or sought with a leader e
 OffsetForLeaderEpoch asks the leader where that epoch ended in its log. An end in front of the position means that the
 log was truncated: records that were read are gone, and others stand in their place.
 
-The fetch position is what is asked about; records in front of it may still be in the buffer. So when the log parts
-from it, the partition is `suspect` and nothing more is handed out, until the application has come back and it is known
-exactly how far it got: only then is it clear whether it has seen anything that is gone.
+The question is about the fetch position; records in front of it may still be in the buffer. So when the log was
+truncated, the partition is held (`Hold.LOG_TRUNCATED`), and no more of it is handed out until the application comes
+back. Then it is known how far the application got, and whether it has seen records that are gone.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _ValidationQuestion:
 
 
 class _Divergence(NamedTuple):
-    """A log found to differ from this offset on, or altogether (None), by the leader that was asked."""
+    """By what `leader` answered, its log differs from `divergent` on; None: it has nothing in common."""
 
     assignment_epoch: AssignmentEpoch
     leader: LeaderAndEpoch | None
@@ -68,7 +68,7 @@ class _Divergence(NamedTuple):
 
 
 class _Truncation(NamedTuple):
-    """What the user has to decide about."""
+    """A truncation that the user has to decide about, as there is no reset policy."""
 
     assignment_epoch: AssignmentEpoch
     offset: int
@@ -76,6 +76,8 @@ class _Truncation(NamedTuple):
 
 
 class OffsetValidationManager:
+    """Validates positions, and decides where partitions go on whose log was truncated."""
+
     def __init__(
         self,
         config: ConsumerConfig,
@@ -111,10 +113,11 @@ class OffsetValidationManager:
         self._raise_undecided()
 
     def settle(self, tp: TopicPartition | None = None) -> None:
-        """The application came back, and what it was handed before is noted: see about logs that diverge.
+        """The application came back, and what it was handed before is noted: decide about truncated logs.
 
         Args:
-            tp: Of this partition alone, as it has nothing of that in hand, and may have of others. None: of all.
+            tp: Decide about this partition alone, of which the application has no record in hand; of others it may have
+                some. None: about all.
         """
         if self._settle_diverged(tp):
             self._raise_undecided()
@@ -197,17 +200,17 @@ class OffsetValidationManager:
         return PollResult([self._request(questions) for questions in batches.values()], wake_at_ms)
 
     def _forget(self) -> None:
-        """What was overtaken: by a seek, a reset, a rebalance."""
-        for tp in [tp for tp, q in self._questions.items() if self._standing(tp, q.assignment_epoch) is None]:
+        """Forget what a seek, a reset or a rebalance has overtaken."""
+        for tp in [tp for tp, q in self._questions.items() if self._if_waiting(tp, q.assignment_epoch) is None]:
             del self._questions[tp]
             self._refused.pop(tp, None)
-        for tp in [tp for tp, p in self._diverged.items() if self._standing(tp, p.assignment_epoch) is None]:
+        for tp in [tp for tp, p in self._diverged.items() if self._if_waiting(tp, p.assignment_epoch) is None]:
             del self._diverged[tp]
-        for tp in [tp for tp, t in self._undecided.items() if self._standing(tp, t.assignment_epoch) is None]:
+        for tp in [tp for tp, t in self._undecided.items() if self._if_waiting(tp, t.assignment_epoch) is None]:
             del self._undecided[tp]
 
-    def _standing(self, tp: TopicPartition, assignment_epoch: AssignmentEpoch) -> AssignedPartition | None:
-        """The partition, if it is still the one that was asked about, and still waits."""
+    def _if_waiting(self, tp: TopicPartition, assignment_epoch: AssignmentEpoch) -> AssignedPartition | None:
+        """The partition, if it still waits for its validation in this assignment epoch; else None."""
         if tp not in self._subscription.awaiting_validation:
             return None
         partition = self._subscription.partitions[tp]
@@ -217,8 +220,8 @@ class OffsetValidationManager:
         return [q for tp, q in self._questions.items() if tp not in self._diverged and tp not in self._refused]
 
     def _knows_leader(self, question: _ValidationQuestion) -> bool:
-        """Whether the metadata is fit to ask by. When it knows an older leader epoch than the position, it is out of
-        date, unless the next answer says the same: then the topic is another."""
+        """Whether metadata knows whom to ask. If its leader epoch is older than the position's, it is out of date;
+        unless its next answer says the same: then the topic is another."""
         cluster, tp = self._metadata.cluster, question.topic_partition
         known = cluster.leader_id(tp) == question.leader.id
         is_older = cluster.leader_epoch(tp) < question.position_epoch and cluster.version <= question.since_version
@@ -274,7 +277,7 @@ class OffsetValidationManager:
                 self._compare(question, end)
 
     def _current(self, questions: Iterable[_ValidationQuestion]) -> list[_ValidationQuestion]:
-        """Those that still want their answer: no seek, no other leader since."""
+        """The questions that still matter: there was no seek and no other leader since."""
         self._forget()
         return [question for question in questions if self._questions.get(question.topic_partition) is question]
 
@@ -326,7 +329,7 @@ class OffsetValidationManager:
         undecided = len(self._undecided)
         for tp in [tp for tp in self._diverged if only in (None, tp)]:
             divergence = self._diverged.pop(tp)
-            if (partition := self._standing(tp, divergence.assignment_epoch)) is not None:
+            if (partition := self._if_waiting(tp, divergence.assignment_epoch)) is not None:
                 self._settle(partition, divergence)
         return len(self._undecided) > undecided
 

@@ -1,7 +1,7 @@
 """Looks at what the other managers know, and tells operators of what has begun or ended.
 
-It asks for nothing and changes nothing. What happens between two looks, such as an offset that is reset, is told of
-where it happens.
+It sends no requests and changes nothing. What happens between two looks, such as a reset of an offset, is told by the
+manager that does it.
 """
 
 from __future__ import annotations

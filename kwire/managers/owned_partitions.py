@@ -17,6 +17,8 @@ NONE: Partitions = frozenset()
 
 
 class OwnedPartitions:
+    """The partitions of a classic member, and those that a rebalance takes or brings."""
+
     def __init__(self, subscription: Subscription, protocol: RebalanceProtocol) -> None:
         self._subscription = subscription
         self._cooperative = protocol is RebalanceProtocol.COOPERATIVE
@@ -46,7 +48,7 @@ class OwnedPartitions:
 
     @property
     def must_give_up(self) -> bool:
-        """Whether a member that is about to join still has what it must not have then."""
+        """Whether a member that is about to join still owns partitions that it has to give up first."""
         return bool(self._surplus())
 
     def _surplus(self) -> Partitions:
@@ -64,7 +66,7 @@ class OwnedPartitions:
         return bool(others) and not (pattern is not None and all(map(pattern.search, others)))
 
     def withhold_unwanted(self) -> None:
-        """Nothing more of topics that were unsubscribed from, however long the rebalance takes."""
+        """Return no more records of topics that were unsubscribed from, however long the rebalance takes."""
         self._subscription.hold(self._unwanted(), Hold.CALLBACK_PENDING)
 
     # --- after a sync ---------------------------------------------------------------------------------------
@@ -77,7 +79,7 @@ class OwnedPartitions:
 
     @property
     def plan_follows(self) -> bool:
-        """Whether there is a plan that was not adopted: what it takes has to be given up before."""
+        """Whether there is a plan that is not adopted yet: first the partitions that it takes are given up."""
         return self._plan is not None
 
     def forget_plan(self) -> None:

@@ -33,12 +33,14 @@ class UnknownTopic(NamedTuple):
 
 
 class PendingCommit:
-    """One commit until it is done. `reply` is set for those who wait, and is told what the commit waits for.
-    `coordinator_asked` is how often the coordinator had been looked for before. `topic_ids` are those of the topics
-    that the positions are in; `unknown` says since when a broker does not know one of them. `void` is the error of
-    positions that were left out, since another topic has the name now.
+    """One commit until it is done. A settled commit has its outcome, and is done as soon as those before it are.
 
-    A settled one has its outcome, and is done as soon as those before it are.
+    Attributes:
+        reply: The caller's, if it waits; it is told what the commit waits for.
+        coordinator_asked: How many coordinator look-ups had been sent when the commit was made.
+        topic_ids: The ids of the topics that the positions are in.
+        unknown: Since when a broker does not know one of these topics.
+        void: The error of positions that were left out, since another topic has the name now.
     """
 
     __slots__ = (

@@ -47,7 +47,7 @@ _RESETS = {
 
 
 class CommittedLookUp(Protocol):
-    """Who finds out where the group was: `OffsetFetchManager`, or somebody who asks more than one log."""
+    """Looks up committed offsets: `OffsetFetchManager`, or one that asks more than one log."""
 
     def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None: ...
 
@@ -90,7 +90,7 @@ class PositionsManager:
         self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
         self._resets: dict[TopicPartition, tuple[_PositionQuestion, Reply[Found]]] = {}
         self._waiters: list[GetPosition] = []
-        # Where partitions were that the policy resets, and why it has to.
+        # The former offsets of partitions that are reset, if they had any, and why they are reset.
         self._reset_from: dict[TopicPartition, tuple[int | None, str]] = {}
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._without_reset_policy: dict[TopicPartition, int | None] = {}
@@ -103,7 +103,8 @@ class PositionsManager:
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether something is refused, only the user can say where to go on, or it matters how far they got."""
+        """Whether a question was refused, the user has to say where to go on, or it matters how far the application
+        got."""
         return bool(self._refused or self._without_reset_policy or self._ahead)
 
     def on_poll(self) -> None:
@@ -182,8 +183,8 @@ class PositionsManager:
         self._raise_stranded()
 
     def _settle_ahead(self) -> None:
-        """Those that the application has caught up with are reset. Another epoch has another position: damage was found
-        and sought back to, or the partition was taken away."""
+        """Reset those that the application has caught up with. In another epoch the partition has another position: the
+        collector found damage and sought back to it, or the user sought, or the partition was revoked."""
         for tp, epoch in list(self._ahead.items()):
             partition = self._subscription.partitions.get(tp)
             if partition is None or partition.epoch != epoch:
@@ -206,7 +207,7 @@ class PositionsManager:
         return PollResult([], NEVER_MS)
 
     def _forget_positioned(self) -> None:
-        """Those that have a position by now, or are not assigned any more."""
+        """Forget partitions that have a position by now, or are not assigned any more."""
         changed = self._subscription.to_reconsider
         for tp in changed - self._subscription.awaiting_reset:
             self._without_reset_policy.pop(tp, None)
@@ -217,7 +218,7 @@ class PositionsManager:
         self._give_up_questions(changed)
 
     def _give_up_questions(self, changed: Collection[TopicPartition]) -> None:
-        """Those that a seek, another reset or a rebalance has overtaken."""
+        """Give up questions that a seek, another reset or a rebalance has overtaken."""
         for epochs, load in self._loads:
             for tp in [tp for tp in changed if tp in epochs and not self._waits(tp, epochs[tp])]:
                 del epochs[tp]
@@ -231,7 +232,7 @@ class PositionsManager:
                 del self._resets[tp]
 
     def _not_asked(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
-        """Those that nothing is under way for, given their epoch and the reset they want; now it is.
+        """Those without a question under way for their epoch and reset. From now on they have one.
 
         A withheld partition waits for its callback, which may seek, unless that callback asks for its position.
         """
@@ -301,7 +302,7 @@ class PositionsManager:
         self._list_offsets.ask(tp, timestamp, reply)
 
     def _is_wanted(self, tp: TopicPartition, question: _PositionQuestion) -> bool:
-        """Not if another reset was asked for meanwhile, though nobody has been asked about that one yet."""
+        """Whether the answer to this question still counts: not if another reset was asked for since, sent or not."""
         partition = self._current(tp, question.epoch)
         if partition is None or tp not in self._subscription.awaiting_reset:
             return False

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from kwire.managers.operator_watch import OperatorWatch
 
 FLOOR_MS = 10.0
-CATCH_UP_TOLD_EVERY_MS = 100.0  # to who asks for metrics
+CATCH_UP_TOLD_EVERY_MS = 100.0  # by the metrics
 
 
 class Environment(NamedTuple):
-    """What the managers get from outside: where their news go, and what they must not find out by themselves."""
+    """What the managers get from outside: where their news goes, and clocks and chance, so that they stay pure."""
 
     deliver: Deliver
     on_data: Callable[[], None]
@@ -180,13 +180,13 @@ class RequestManagers:
         return self.membership.awaits_poll or any(cursor.awaits_poll for cursor in self.cursors)
 
     def catch_up_progress(self, handed_out: Sequence[Delivered] | None = None) -> dict[TopicPartition, CatchUpProgress]:
-        """How far the catching up is. Who asks for metrics next is told the same."""
+        """How far each partition that has a lag has caught up; the metrics show the same from now on."""
         progress = self.lags.progress(handed_out)
         self._metrics.catch_up = tuple(progress.values())
         return progress
 
     def tell_catch_up(self, now_ms: float) -> float:
-        """Have those who ask for metrics know of it now and then; when that is due again."""
+        """Update the progress that the metrics show, now and then; returns when that is due again."""
         if now_ms >= self._catch_up_due_ms:
             self.catch_up_progress()
             self._catch_up_due_ms = now_ms + CATCH_UP_TOLD_EVERY_MS

@@ -60,7 +60,7 @@ class SecondFetch:
         return self._waits >= WAITS_IN_A_ROW and now_ms >= self._not_before_ms
 
     def pair(self, usual: FetchConnection, second: FetchConnection) -> None:
-        """It is these two, of the broker that the application waits for."""
+        """Take these two connections, to the broker that the application waits for."""
         if self._usual is not usual or self._second is not second:
             self._usual, self._second, self._is_open = usual, second, False
 
@@ -83,7 +83,7 @@ class SecondFetch:
             self._is_open &= may_share  # it may be closed for being idle
 
     def failed(self, connection: FetchConnection, now_ms: float) -> None:
-        """There is no answer."""
+        """A fetch got no answer."""
         if connection is self._second:
             self._is_open = False
             self._not_before_ms = now_ms + RETRY_AFTER_MS

@@ -40,8 +40,8 @@ DEFAULT_INTERVAL_MS = 300_000.0
 LAST_PUSH_TIMEOUT_MS = 1_000.0  # what closing waits for it
 _SCOPE = ("kwire", __version__)
 
-# What an error does: ask again at once, but the second time in a row after the interval; ask after that; all others end
-# it.
+# What an error code does. The first ones: ask again at once, but the second time in a row after the interval. The next
+# ones: ask again after the interval. All others end telemetry.
 _AT_ONCE = frozenset({ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE})
 _AFTER_THE_INTERVAL = frozenset({ErrorCode.TELEMETRY_TOO_LARGE, ErrorCode.THROTTLING_QUOTA_EXCEEDED})
 
