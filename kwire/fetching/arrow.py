@@ -129,7 +129,8 @@ def _cut_from_portion(chunk: PartitionRecords[K, V], max_span_bytes: int) -> pa.
     """The chunk cut from the batch of the portion that it was decoded in, which is made once.
 
     A batch takes some twenty calls of Arrow and numpy, whatever its size. So polls of 500 records would take twice as
-    long as those of 10,000. None: the chunk is most of its portion, or others of that cannot be converted.
+    long as those of 10,000. None: the chunk is most of its portion, or another record of the portion
+    cannot be converted.
     """
     columns = chunk.columns
     if columns.part_of is None or not len(columns):

@@ -54,7 +54,8 @@ class CompletedFetch:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _HeldAnswer:
-    """What was put together: who has not been released yet, and how much of the rest they keep in memory."""
+    """The fetches of one answer: those that are not released (`left`), and the size of the others, which the former
+    keep in memory."""
 
     size_bytes: int
     left: set[CompletedFetch]
@@ -63,7 +64,7 @@ class _HeldAnswer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NoRoom:
-    """There was no room: the limit at that time, and what did not count."""
+    """A refusal for want of room: the limit at that time, and the partitions that did not count."""
 
     limit_bytes: int
     withheld: Collection[TopicPartition]
@@ -122,8 +123,8 @@ class FetchBuffer:
             return self._counted_bytes(withheld)
 
     def drained(self) -> NoRoom | None:
-        """The refusal that is over: fetching was refused for want of room, and there is some again. None: there was
-        none, or there is still no room. Answered until `drain_told`."""
+        """The last refusal, if there is room again. None: nothing was refused, or there is still no room. The answer is
+        the same until `drain_told`."""
         refusal = self._refusal
         if refusal is None:  # almost always, and every poll asks
             return None
@@ -139,7 +140,8 @@ class FetchBuffer:
                 self._refusal = None
 
     def _counted_bytes(self, withheld: Collection[TopicPartition]) -> int:
-        """What the application can make room of by going on: all but what is withheld, and what only that keeps."""
+        """The bytes that the application frees by going on: all but those of withheld fetches, and of released ones
+        that only withheld fetches keep in memory."""
         self._count_again_if_cut_short()
         if not withheld:
             return self._size_bytes
@@ -151,13 +153,13 @@ class FetchBuffer:
         return self._size_bytes - kept_bytes - sum(size for tp, size in self._bytes.items() if tp in withheld)
 
     def _limit_beside_withheld(self, limit_bytes: int, counted_bytes: int) -> int:
-        """How much may count: the less, the further what is withheld is above the limit. Where partitions are paused in
-        turn, each would else fill the buffer once, and keep what it has."""
+        """The limit of what counts, less what is withheld beyond the limit. Otherwise partitions that are paused one
+        after the other would each fill the buffer once, and all of that would stay in memory."""
         above_bytes = max(0, self._size_bytes - counted_bytes - limit_bytes)
         return max(limit_bytes - above_bytes, int(limit_bytes * LEAST_SHARE), 1)
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
-        """What came in one answer."""
+        """Add the fetches of one answer."""
         answer = _HeldAnswer(size_bytes=sum(len(fetch.records) for fetch in fetches), left=set(fetches))
         with self._lock:
             for fetch in fetches:
@@ -179,7 +181,7 @@ class FetchBuffer:
             return fetch
 
     def first(self, most: int, withheld: Container[TopicPartition] = ()) -> list[CompletedFetch]:
-        """The fetches that `take` answers next, unless something changes before: so many at most."""
+        """Up to `most` fetches: those that `take` returns next, unless something changes before."""
         with self._lock:
             return list(islice(self._not_withheld(withheld), most))
 
@@ -212,7 +214,7 @@ class FetchBuffer:
             self._fetches = deque(fetch for fetch in self._fetches if fetch.topic_partition not in gone)
 
     def clear(self) -> None:
-        """Forget all, what is taken as well: the consumer is closed. Who releases that later does no harm."""
+        """Forget everything, taken fetches as well: the consumer is closed. To release those later does no harm."""
         with self._lock:
             self._size_bytes = 0
             for each in (self._fetches, self._answers, self._begun, self._bytes, self._taken):

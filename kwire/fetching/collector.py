@@ -34,8 +34,8 @@ class FetchCollector(Generic[K, V]):
 
     Attributes:
         buffers: One for each cursor.
-        most: So many records one poll returns.
-        most_bytes: A poll stops once its records take so many bytes.
+        most: How many records one poll returns at most.
+        most_bytes: A poll takes no more records once those it has take so many bytes.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
     """
@@ -64,9 +64,9 @@ class FetchCollector(Generic[K, V]):
         self._main = self._sources[0].collector
         self.most = max_poll_records
         self.most_bytes = most_bytes
-        # It met an error behind records of others: those come first, the next call raises it.
+        # The source that met an error behind records of others: those come first, and the next call raises the error.
         self._first: _CursorShare[K, V] | None = None
-        # It raised an error and may do so again: the others come first, or nobody would ever get behind it.
+        # The source that raised an error and may do so again: the others come first, or they would never have a turn.
         self._last: _CursorShare[K, V] | None = None
 
     def note_damage(self, corrupt: CorruptPartitionError) -> None:
@@ -80,12 +80,12 @@ class FetchCollector(Generic[K, V]):
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
     def at_hand(self, view: AssignmentView) -> OpenFetch | None:
-        """What all that a poll may return can be taken from as it is decoded; see `CursorCollector.at_hand`. Several
-        cursors share a poll, so then there is nothing."""
+        """The fetch that has all records decoded that a poll may return; see `CursorCollector.at_hand`. None where
+        several cursors share a poll."""
         return None if view.children else self._main.at_hand(view, self.most)
 
     def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V]) -> Collected[K, V]:
-        """Add that to what is pending."""
+        """Add records of that fetch to what is pending."""
         return self._main.collect_from(at_hand, view, into, self.most, keep_failures=self.keeps_failures)
 
     def collect(

@@ -82,8 +82,8 @@ class Records(Generic[K, V]):
     def next_offsets(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Where each partition goes on behind these records: what to commit when they are processed (KIP-1094).
 
-        Of a partition that two cursors have read it is the child's, which is the lower; to commit both, call
-        `commit_sync()` without offsets, or with those of each: `of(cursor).next_offsets()`.
+        If two cursors have read a partition, this is the child's offset, the lower one. To commit both, call
+        `commit_sync()` without offsets, or with those of each cursor: `of(cursor).next_offsets()`.
 
         Returns:
             By partition; also of those that had nothing but markers of transactions, or records of aborted ones.

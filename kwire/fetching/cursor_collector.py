@@ -54,7 +54,7 @@ Pending: TypeAlias = MutableSequence[Collected[K, V]]
 
 
 def settle_last(pending: Pending[K, V]) -> None:
-    """Make good that an exception struck after the last entry was added, and before its fetch followed."""
+    """Have the fetch of the last entry follow it, in case an exception struck before it could."""
     if pending:
         pending[-1].settle()
 
@@ -134,8 +134,8 @@ class CursorCollector(Generic[K, V]):
         return None
 
     def note_damage(self, corrupt: CorruptPartitionError) -> None:
-        """The position goes back in front of this damage, if it is what the last `collect` met: what was fetched in its
-        epoch is not delivered any more."""
+        """The position goes back in front of this damage. If the last `collect` met it here, nothing more of its epoch
+        is delivered."""
         tp, met = corrupt.topic_partition, self._open
         if met is not None and (met.fetch.topic_partition, met.fetch.epoch) == (tp, corrupt.epoch):
             self._damaged[tp] = corrupt.epoch

@@ -42,13 +42,13 @@ class DecodeAhead:
         try:
             Thread(target=self._decode, args=(fetch, result), name="kwire-decode").start()
         except RuntimeError:
-            return  # the system has no thread left, or the interpreter ends: who needs it decodes it
+            return  # the system has no thread left, or the interpreter ends: the collector decodes it
         self._fetch, self._result = fetch, result
 
     def take(self, fetch: CompletedFetch) -> OpenFetch | None:
         """The fetch, when it is decoded. None: nobody has begun, or it was taken before.
 
-        Raises what decoding has raised, once: who comes again decodes for himself.
+        Raises what decoding has raised, once: the next caller decodes the fetch itself.
         """
         if fetch is not self._fetch:
             return None

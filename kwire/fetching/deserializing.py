@@ -162,7 +162,7 @@ def _values(
     column: list[T | None],
     takes_context_of: Field | None,
 ) -> Callable[[], None]:
-    """What appends to the column until a row fails, and goes on behind that when it is called again."""
+    """A function that appends to the column until a row fails, and goes on behind that row when it is called again."""
     if takes_context_of is not None:
         contexts = _contexts(chunk, takes_context_of)
         with_context = cast("Callable[[bytes, SerializationContext], T]", deserialize)

@@ -2,8 +2,8 @@
 
 It is loaded in a thread of its own, where no signal handler runs: an exception in the middle would leave half a numpy,
 which cannot be imported again in this process. A program that ends meanwhile waits for the thread, since half of numpy
-cannot be taken down either; and so does a fork, for the child would have half of it, and the lock of a module that
-nobody goes on loading.
+cannot be taken down either. A fork waits as well: its child would have half of numpy, and an import lock that nobody
+releases.
 """
 
 from __future__ import annotations

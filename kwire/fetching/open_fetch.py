@@ -68,7 +68,7 @@ class CollectProgress(NamedTuple):
 
 
 class _Next(NamedTuple):
-    """What is decoded next: these batches, or the first of them. Whether those are the last of the fetch, as a rule."""
+    """What is decoded next: `batches`, or the first of them; whether these are, as a rule, the last of the fetch."""
 
     batches: Sequence[Batch]
     inflation: Inflation | None
@@ -81,7 +81,7 @@ class OpenFetch:
     def __init__(self, fetch: CompletedFetch, *, read_committed: bool, check_crcs: bool) -> None:
         self.fetch = fetch
         self._check_crcs = check_crcs
-        # Numbers until somebody asks: of large records a fetch has many batches, and only the last one's count.
+        # The position behind all sound batches, as numbers: `_end` makes an object of them when somebody asks.
         self._end_offset = fetch.fetch_offset
         self._end_epoch = NO_LEADER_EPOCH if fetch.fetch_epoch is None else fetch.fetch_epoch
         sound, behind_sound = self._sound_batches()
@@ -157,8 +157,8 @@ class OpenFetch:
                 keeps what was inflated for it.
 
         Returns:
-            Whether that is the last of this fetch, as a rule, and the next fetch may be begun as well. Never, where no
-            thread inflates what is in this one, for the next will be like it.
+            Whether this is, as a rule, the last portion of the fetch, so that the next fetch may be begun as well.
+            False if no thread can inflate this fetch: the next one will be like it.
         """
         if not self._can_be_ahead:
             return False

@@ -209,8 +209,8 @@ def _block(chunk: PartitionRecords[K, V], rows: int, start: int) -> Iterator[Ite
         _each(same.value_length, columns.value_lengths),
     )
     for keys, values in _keys_and_values(chunk, columns, start):
-        # The topic comes as often as there are keys, and is asked for first: at the end of these nothing is taken from
-        # the iterators that go on.
+        # `zip` asks for the topic first, which comes as often as there are keys. So when they are used up, it takes
+        # nothing from the iterators that go on with the next ones.
         yield zip(repeat(topic, len(keys)), *before, types, keys, values, *behind, strict=False)
 
 

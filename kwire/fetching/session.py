@@ -51,7 +51,7 @@ class FetchSession:
     """The wanted partitions of one broker, and its session.
 
     Attributes:
-        wanted: What the next request is to bring about.
+        wanted: What the broker's half of the session is to hold after the next request.
         sent: What the broker's half of the session holds since the last request; its answer is held against this.
         topic_names: The names behind the topic ids that were sent.
     """

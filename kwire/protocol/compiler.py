@@ -44,7 +44,7 @@ def decode_message(message: type[M], version: int, data: bytes | bytearray | mem
 
 
 def decode_prefix(message: type[M], version: int, data: bytes | bytearray | memoryview) -> tuple[M, int]:
-    """Decode a message that more may follow; answers it with the number of bytes it took. Errors as above."""
+    """Decode a message that other bytes may follow; returns it, and how many bytes it took. Errors as above."""
     decode, from_view = _decoders.get((message, version)) or _compile_decoder(message, version)
     buffer = memoryview(data).toreadonly() if from_view else bytes(data)
     found, length = decode(buffer)

@@ -219,7 +219,8 @@ def _zstd(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
 def _inflate_bounded(
     target: InflationBuffer, name: str, inflate: Callable[[Octets], int], bound_bytes: int, limit_bytes: int
 ) -> None:
-    """Inflate into room for the bound, which no block can exceed; the limit cuts that, and then too much fails."""
+    """Inflate into room for `bound_bytes`, the most that the blocks can become, or for the limit, if that is less: then
+    a payload that is too large fails."""
     try:
         _inflate(target, name, inflate, min(bound_bytes, limit_bytes))
     except CorruptRecordError as error:

@@ -78,7 +78,8 @@ class InflationBuffer:
             taken = used.tobytes()
             _keep(memory)
             return taken
-        # Whatever is made of a memoryview holds on to its array; of an array, only to the one that has the memory.
+        # Slices of `used.data` keep `used` alive, so the memory is not used again before. Slices of the array `used`
+        # would keep `memory` alone alive.
         weakref.finalize(used, _keep, memory).atexit = False
         return used.data.toreadonly()
 

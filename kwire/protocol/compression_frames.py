@@ -113,8 +113,8 @@ def lone_lz4_block(data: bytes | memoryview) -> tuple[Lz4Block, int] | None:
 
 
 class Lz4Frames(NamedTuple):
-    """What frames have in common whose blocks can be inflated one by one, and which say nothing of their size: the
-    header, and what it means."""
+    """The header that all frames of a producer begin with, and what it means. Their blocks can be inflated one by one,
+    and they have no content size."""
 
     header: bytes
     block_bytes: int
@@ -123,12 +123,12 @@ class Lz4Frames(NamedTuple):
 
 
 NO_LZ4_FRAMES = Lz4Frames(b"\0", 0, 0, 0)
-"""No frame begins like these."""
+"""Where there are no lz4 payloads: no frame has this header."""
 
 
 def lz4_frames_like(data: bytes | memoryview) -> Lz4Frames | None:
-    """What the frame at the start of `data` has in common with others of its producer. None: it is another one, or
-    damaged; `lz4_frame` says so."""
+    """What the frame at the start of `data` has in common with others of its producer. None: it is of another kind, or
+    damaged; `lz4_frame` says which."""
     raw = bytes(data[:_LZ4_LEAST_HEADER_BYTES])
     if len(raw) < _LZ4_LEAST_HEADER_BYTES or raw[4] & ~_LZ4_CHECKSUMS != _LZ4_SIMPLE:
         return None

@@ -65,7 +65,7 @@ def least_bytes(wire: Construct) -> int:
 
 
 def prefix_format(length: Length) -> str:
-    """How a length starts: of a varint, the first byte is read with its neighbours."""
+    """The struct format that reads a length together with its neighbours; of a varint, its first byte."""
     return "B" if length.compact else cast("FormatField", length.prefix).fmtstr[1:]
 
 
@@ -100,7 +100,7 @@ class DecoderWriter:
         self._after_run: list[str] = []
 
     def structure(self, fields: Fields, path: str) -> str:
-        """Read a structure into a new variable; answers its name."""
+        """Read a structure into a new variable; returns the variable's name."""
         variable = self._source.fresh("o")
         self._source.add(f"{variable} = new({self._source.constant('C', fields.owner)})")
         for item in fields.absent:
@@ -156,7 +156,7 @@ class DecoderWriter:
         self._run.append((fmt, target, Place(path, fmt)))
 
     def _length(self, length: Length, path: str) -> str:
-        """Read a length; answers the variable that holds it, -1 meaning null."""
+        """Read a length; returns the variable that holds it, where -1 means null."""
         variable = self._source.fresh("n")
         self._fixed(prefix_format(length), variable, path)
         self.flush()

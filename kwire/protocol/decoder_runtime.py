@@ -86,7 +86,7 @@ def next_tag(data: Buffer, pos: int, end: int, previous: int) -> tuple[int, int,
 
 
 def unknown_tags(data: Buffer, pos: int, end: int, first: int, room: int) -> tuple[tuple[Tag, ...], int, int]:
-    """A tagged section in which no tag is known; `first` is the first byte of its count. Answers what it holds, the
+    """A tagged section in which no tag is known; `first` is the first byte of its count. Returns its fields, the
     position behind it, and what is left of the memory that the message may take."""
     count, pos = (first, pos) if first < 0x80 else long_varint(data, pos, first)
     room = room_behind_tags(count, room)

@@ -341,7 +341,7 @@ def _locator(source: FunctionBody, title: str) -> Callable[[Exception, dict[str,
 
 
 def _fits(fmt: str, value: object) -> bool:
-    """Whether a value fits a field of fixed size; where there is no format, the line had no other field to blame."""
+    """Whether a value fits a field of fixed size. Without a format none does: the line has no other field to blame."""
     if fmt == "?":
         return isinstance(value, bool)
     if fmt == "16s":

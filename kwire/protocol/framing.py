@@ -34,13 +34,13 @@ MAX_PLAIN_ANSWER_BYTES = 32 * 1024 * 1024
 350,000 it is refused all the same (`decoded_size`)."""
 
 MAX_LOGIN_ANSWER_BYTES = 512 * 1024
-"""Before anybody is known to be who they say: as much as brokers take then (`sasl.server.max.receive.size`)."""
+"""The most that an answer has before the login: as much as brokers take then (`sasl.server.max.receive.size`)."""
 
 SMALL_BUFFER_BYTES = 64 * 1024
 """As much as one read usually brings, and more than any answer that is not a Fetch or a large Metadata."""
 
 NUMPY_FROM_BYTES = 1024 * 1024
-"""From here on clearing memory takes longer than a look at numpy's."""
+"""From this size on memory comes from numpy, which does not fill it with zeros. For less that saves no time."""
 
 LENGTH_BYTES = 4
 CORRELATION_ID_BYTES = 4
@@ -57,7 +57,7 @@ TLS_HANDSHAKE, TLS_ALERT = 0x16, 0x15
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A response, the request it answers, the version it was written in, who sent that, and the size of its frame."""
+    """A response and its version, the request that it answers, who sent the request, and the size of the frame."""
 
     request: Request[Message]
     version: int
@@ -163,7 +163,7 @@ class Framing:
         return self._small[self._small_filled :]
 
     def received(self, byte_count: int) -> list[Answer]:
-        """Take note of `byte_count` bytes in the buffer, and answer with every response that is complete now.
+        """Take note of `byte_count` bytes in the buffer, and return every response that is complete now.
 
         Raises:
             ProtocolError: The bytes do not follow the protocol; close the connection. Where good answers came before
@@ -265,8 +265,8 @@ class Framing:
 
 
 def _room_for(size_bytes: int) -> memoryview:
-    """Memory for a large frame. What is not filled with zeros first costs its pages only when the bytes come in, and
-    the system does that without the interpreter."""
+    """Memory for a large frame. If it is not filled with zeros, the system maps its pages when the bytes come in; that
+    is within a call that lets go of the interpreter."""
     if size_bytes < NUMPY_FROM_BYTES:
         return memoryview(bytearray(size_bytes))
     import numpy as np  # such an answer holds records, and is decoded with it

@@ -72,8 +72,8 @@ class InflationInC:
         self._count = self._module.InflationThread(*self._arguments(0, self._most_bytes)).wait
 
     def places(self) -> list[int]:
-        """Where each ends that was inflated, now or by the thread. The next one, if there is not enough, is of another
-        kind, or damaged: `decompress_into` knows."""
+        """Where each payload that was inflated, now or by the thread, ends in `target`. If these are neither all nor
+        enough, the next payload is of another kind or damaged: `decompress_into` says which."""
         places: list[int] = []
         room_bytes = self._likely_bytes
         while (done := len(places)) < len(self._behind) and len(self._target) < self._enough_bytes:
@@ -92,7 +92,7 @@ class InflationInC:
         return min(self._limit_bytes, self._enough_bytes - len(self._target) + _LARGE_BATCH_BYTES)
 
     def _inflate(self, done: int, room_bytes: int) -> int:
-        """How many there are behind those that are done."""
+        """Inflate payloads behind those that are done, or wait for the thread that does so; how many."""
         wait, self._count = self._count, None
         count: int = self._module.inflate(*self._arguments(done, room_bytes)) if wait is None else wait()
         return count
@@ -106,7 +106,7 @@ class InflationInC:
 def inflation_in_c(
     target: InflationBuffer, data: Bytes, payloads: Ints, *, limit_bytes: int, enough_bytes: int
 ) -> InflationInC | None:
-    """What inflates them; None: there is no module for it, or nothing that it knows. Arguments as for the class."""
+    """What inflates the payloads; None without the module in C, or if it knows none of them. Arguments as above."""
     module, (codecs, starts, _) = speedups.module, payloads
     are_lz4 = codecs == Codec.LZ4
     frames = lz4_frames_like(data[int(starts[are_lz4.argmax()]) :]) if are_lz4.any() else None
@@ -117,7 +117,8 @@ def inflation_in_c(
 
 
 def can_begin(codec: int) -> bool:
-    """Whether a thread can inflate payloads of this codec, and has a processor for it: on Python's it would only be in
-    the way (measured: a fifth longer). Where the interpreter has no lock, `fetching/decode_ahead.py` does more."""
+    """Whether a thread can inflate payloads of this codec, and has a processor of its own: on the one that Python runs
+    on it is in the way (measured: a fifth longer). Where the interpreter has no lock, `fetching/decode_ahead.py` does
+    more."""
     is_in_c = speedups.module is not None and codec in {Codec.SNAPPY, Codec.LZ4}
     return is_in_c and PROCESSORS > 1 and not has_no_lock()

@@ -17,21 +17,21 @@ _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
 class Temporality(IntEnum):
-    """What a number of something that only grows is counted from."""
+    """From when on a total counts."""
 
     DELTA = 1
-    """The last time it was told."""
+    """From the last push on."""
     CUMULATIVE = 2
-    """The beginning."""
+    """From the beginning on."""
 
 
 class Point(NamedTuple):
     """One number of one metric.
 
     Attributes:
-        attributes: What it is of.
-        started_ns: For what only grows: since when it was counted. Times are since the epoch.
-        temporality: None for what goes up and down.
+        attributes: The labels: which topic or partition it is of, for one.
+        started_ns: Of a total: since when it counts. Times are since the epoch.
+        temporality: Of a total; None for a number that goes up and down.
     """
 
     name: str

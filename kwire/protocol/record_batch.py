@@ -148,7 +148,7 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> It
     position = start
     while True:
         while position + HEADER_BYTES <= size_bytes:
-            # What is done for each batch, so that tiny ones cost little: all of it in these few lines.
+            # These few lines are all that is done for each batch, so that tiny ones cost little.
             header = read(data, position)
             end = position + LOG_OVERHEAD_BYTES + header[1]
             if header[3] != 2 or header[1] < LEAST_LENGTH_BYTES or end > size_bytes:
@@ -218,8 +218,8 @@ def codec_of_first(data: Buffer) -> int:
 
 
 def next_sound_offset(data: Buffer, position: int) -> int | None:
-    """Where the first sound batch begins of those behind the one that holds this offset. None: none of them is whole
-    and sound, or the length of one in front of it cannot be believed."""
+    """The base offset of the first sound batch that begins behind `position`. None: there is no such batch, or the
+    length of one in front of it cannot be believed."""
     view, start = memoryview(data), 0
     while start + HEADER_BYTES <= len(view):
         base_offset = int.from_bytes(view[start : start + 8], "big", signed=True)

@@ -110,11 +110,11 @@ def read_batches(data: Buffer, *, check_crcs: bool) -> tuple[Sequence[Batch], Co
 
 
 def _columns(data: Buffer, check_crcs: bool) -> BatchColumns | None:
-    """As many of the first batches as are of the ordinary kind. None: there is none, or their offsets are not."""
+    """The sound batches of magic 2 at the start. None: there is none, or an offset is too great to be added to."""
     positions = np.asarray(find_batches(data, check_crcs=check_crcs), dtype=np.int64)
     if not len(positions):
         return None
-    # A header at each byte, of which those are taken that are one.
+    # An array with a header at each byte, of which those at `positions` are real.
     everywhere = np.ndarray(len(data) - _HEADER.itemsize + 1, _HEADER, data, strides=(1,))
     columns = BatchColumns(data, positions, everywhere[positions])
     return columns if int(columns.column("base_offset").max()) <= _GREATEST_OFFSET else None
@@ -136,7 +136,7 @@ def without_control_batches(batches: Sequence[Batch]) -> Sequence[Batch]:
 
 
 def choose(batches: Sequence[Batch], indices: Sequence[int]) -> Sequence[Batch]:
-    """These of them."""
+    """The batches at these indices."""
     if isinstance(batches, BatchColumns):
         return batches.where(np.array(indices, dtype=np.int64))
     return [batches[index] for index in indices]

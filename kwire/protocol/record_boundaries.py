@@ -115,7 +115,7 @@ def _check_counts(starts: Ints, ends: Ints, counts: Ints) -> None:
 
 
 def _only_records(data: Octets, todo: _OpenBatches) -> tuple[Ints, Ints]:
-    """Of batches with one record each."""
+    """As `find_records`, for batches with one record each."""
     length_bytes, stride = _first_lengths(data, todo)
     behind = todo.place + stride
     _check_finished(todo._replace(place=behind, left=np.zeros_like(todo.left)))
@@ -207,7 +207,7 @@ def _loop(buffer: Buffer, data: Octets, todo: _OpenBatches, bodies: Ints, record
 
 
 def _starts_and_ends(buffer: Buffer, todo: _OpenBatches) -> tuple[Ints, Ints]:
-    """Of all records. All batches at once: small ones would each have their share of what it takes to begin."""
+    """Where all records start and end. All batches at once: to begin anew for each small one would take too long."""
     try:
         scanned = _scan(memoryview(buffer), zip(todo.place.tolist(), todo.left.tolist(), strict=True))
     except (ValueError, IndexError) as error:
@@ -229,8 +229,8 @@ def _damage(buffer: Buffer, todo: _OpenBatches) -> DamagedBatchError:
     return next(DamagedBatchError(index, problem) for index, problem in problems if problem is not None)
 
 
-# What the first byte of a length says of how far it is to the next record, when it is the only one, when a second one
-# follows, and what that adds. None: the length is negative, too small, or longer than two bytes.
+# How far it is from a record to the next one, by the bytes of its length: of a length of one byte `_ONLY`, of two bytes
+# the sum of `_FIRST` and `_SECOND`. None: the length is negative, too small, or longer than two bytes.
 _ONLY = [1 + (low >> 1) if low % 2 == 0 and low >> 1 >= MIN_RECORD_BYTES - 1 else None for low in range(0x80)]
 _FIRST = [2 + (low % 0x80 >> 1) if low % 2 == 0 else None for low in range(0x100)]
 _SECOND = [high << 6 if 0 < high < 0x80 else None for high in range(0x100)]

@@ -235,7 +235,7 @@ class _Slice(RecordColumns):
         _set(self, "_count", count)
 
     def __getattr__(self, name: str) -> object:
-        """Something that is not there yet."""
+        """Make a view that nobody has asked for yet."""
         if name not in _VIEWS:
             raise AttributeError(name)
         whole, start = self._place

@@ -130,7 +130,7 @@ def copy_in_stretches(buffer: Buffer, *fields: Fields) -> Iterator[list[list[byt
 
 
 def same_number(numbers: NDArray[np.integer]) -> int | None:
-    """The number that all of these are, if they are. There is at least one."""
+    """The number that all of these are equal to; None if they differ. There must be one at least."""
     first = numbers[0]
     return int(first) if (numbers == first).all() else None
 

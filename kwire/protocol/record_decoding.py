@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 class Decoded(NamedTuple):
     """What `decode_available` decoded: the columns of the first `taken` batches, and the damage behind, if any.
 
-    Of the last one there may be a `rest`, which is to be decoded next.
+    If the last of them is too large, `rest` is what is left of it, to be decoded next.
     """
 
     columns: RecordColumns
@@ -172,7 +172,7 @@ def _portion(
 
 
 def _many(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns:
-    """The long way, which pays where there is much, and knows everything."""
+    """Decode with numpy or in C: the way for many records, which knows all cases and finds all damage."""
     (buffer, starts, ends), counts = payloads, column(batches, "record_count")
     fields = read_records_in_c(buffer, starts, ends, counts)
     if fields is None:
@@ -182,7 +182,7 @@ def _many(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns:
 
 
 def _few(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns | None:
-    """The short way, if it is the right one here."""
+    """Decode as rows (`record_few.py`). None: there are many records, or one of another kind."""
     if not _are_few(batches):
         return None
     return few_columns(payloads.buffer, zip(batches, payloads.starts.tolist(), payloads.ends.tolist(), strict=True))
@@ -193,7 +193,7 @@ def _are_few(batches: Sequence[Batch]) -> bool:
 
 
 def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:
-    """What is a short way for a consumer that keeps up is the whole way for it: a batch or two, not compressed."""
+    """The shortest way, for a consumer that keeps up: a batch or two, not compressed. None: these are others."""
     if not _are_few(batches):
         return None
     data = batches[0].data

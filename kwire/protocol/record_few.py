@@ -2,9 +2,9 @@
 
 Two dozen calls of numpy cost the same for one record as for thousands, which is most of what such a record takes from
 the socket to the application. So few records are read in Python, as rows, and become arrays when somebody asks for
-columns. Contract: answers exactly what the decoding of many would, or None where a record is not of the ordinary kind
-(damage, above all): then the other way is gone, which knows all and names what is wrong. Called by
-`record_decoding.py`.
+columns. Contract: returns exactly what the decoding of many would, or None where a record is not of the ordinary kind
+(damage, above all). Then `record_decoding.py`, which calls this, decodes it as it does many: that knows all cases, and
+names what is wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 MOST_RECORDS = 48
 """Measured: at about so many the two ways take the same time, where records are asked for one by one."""
 
-# As the first byte of their varint: 64, which takes two bytes. As tuples they would take much memory.
+# From 64 headers on, the varint of their number begins with this byte or a greater one. So many would take much memory
+# as tuples.
 _MANY_HEADERS = 0x80
 # Of an offset or a time that a batch begins with: what is added must not leave 64 bits.
 _GREATEST_BASE = 2**62
@@ -48,7 +49,7 @@ class FewColumns(RecordColumns):
         _set(self, "part_of", None)
 
     def __getattr__(self, name: str) -> object:
-        """Something that is not there yet: one of the arrays, so all of them are made."""
+        """Make all the arrays, as somebody asks for the first of them."""
         if name not in _ARRAYS:
             raise AttributeError(name)
         # One array with a row for each column: numpy is called once, not eight times.
@@ -183,8 +184,8 @@ def _rows(buffer: Buffer, batch: Batch, at: int, end: int) -> Iterator[Row]:
 
 
 def _varint(buffer: Buffer, at: int) -> tuple[int, int]:
-    """A zigzag varint, and the place behind it. One of more than four bytes is for the other way: padded ones, and
-    values of 28 bits or more, where 32 and 64 bits differ."""
+    """A zigzag varint, and the place behind it. Those of more than four bytes are left to the decoding of many: padded
+    ones, and values of 28 bits or more, where 32 and 64 bits differ."""
     raw = buffer[at]
     if raw >= 0x80:
         raw &= 0x7F

@@ -59,7 +59,7 @@ def read_fields(buffer: Buffer, data: Octets, bodies: Ints, ends: Ints) -> Recor
 def read_records_in_c(buffer: Buffer, starts: Ints, ends: Ints, counts: Ints) -> RecordFields | None:
     """The same of all records of many batches, whose boundaries need not be known.
 
-    None: the module for it is not there, or something is damaged, and who reads it in Python says what.
+    None: there is no module in C, or something is damaged; reading it in Python says what.
     """
     module = speedups.module
     if module is None or are_impossible(starts, ends, counts).any():

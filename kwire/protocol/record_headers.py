@@ -118,10 +118,10 @@ def read_headers(buffer: Buffer, data: Octets, at: Ints, ends: Ints) -> HeaderCo
 
 
 def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None:
-    """The headers of many records that all are built as those of the first one: as many, of the same lengths.
+    """The headers of many records, if all have as many as the first one, with the same lengths.
 
-    So it is, as a rule, with what frameworks put there. Then one record is read, and the bytes that say how it is built
-    are compared in all others: two passes, however many headers there are. None: they differ, or are damaged.
+    Those that frameworks write do, as a rule. Then the headers of one record are read, and the bytes between their
+    values are compared in all others: two passes, however many headers there are. None: they differ, or are damaged.
     """
     start, size = int(at[0]), int(ends[0] - at[0])
     if len(at) < _LOOP_BELOW_RECORDS or size > _MOST_ALIKE_BYTES or not (ends - at == size).all():
@@ -132,7 +132,7 @@ def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None
         return None
     place = start
     for _, _, value_start, value_length in [*spans, (0, 0, start + size, 0)]:
-        # What lies in front of a value, its length last, says how the header is built.
+        # The bytes in front of a value are the key, its length, and the value's length.
         if not same_in_all(buffer, at + (place - start), value_start - place):
             return None
         place = value_start + max(0, value_length)
@@ -166,7 +166,7 @@ def read_all_headers(buffer: Buffer, at: int, end: int) -> list[HeaderSpan]:
 
 
 class _Walk:
-    """The columns being filled."""
+    """Reads the headers of all records into columns."""
 
     def __init__(self, buffer: Buffer, data: Octets, ends: Ints, first: Ints) -> None:
         self._buffer = buffer

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 MANY_PAYLOADS = 4
 MUCH_PACKED_BYTES = 128 * 1024
-"""From so many on, or so much, they are inflated together, where that can be. Less does not make up for numpy's
-calls."""
+"""From this many payloads on, or this many bytes, the module in C inflates them together, if it can. For less numpy's
+calls take too long."""
 
 LEAST_AHEAD_BYTES = 256 * 1024
-"""So much is inflated ahead, as it is packed. Less is inflated in the time that a thread takes to start."""
+"""The fewest compressed bytes that are inflated ahead: fewer are inflated in the time that a thread takes to start."""
 
 
 class Payloads(NamedTuple):
@@ -43,7 +43,7 @@ class Payloads(NamedTuple):
 
 
 class Inflation:
-    """What becomes one buffer: the payloads of some batches of magic 2, or of the first ones, if those are enough.
+    """Makes one buffer of the payloads of batches of magic 2: of all, or of the first ones, if those are enough.
 
     Args:
         limit_bytes: The most one batch may inflate to.
@@ -65,7 +65,7 @@ class Inflation:
         self._in_c: InflationInC | None = None
 
     def begin(self) -> None:
-        """Have a thread begin with it, if that pays."""
+        """Have a thread begin to inflate, if that pays."""
         if self._are_of_one_buffer and can_begin(self._codecs[0]) and self.packed_bytes >= LEAST_AHEAD_BYTES:
             self._in_c = self._inflation_in_c()
             if self._in_c is not None:
@@ -73,12 +73,12 @@ class Inflation:
 
     @property
     def has_begun(self) -> bool:
-        """Whether a thread has."""
+        """Whether a thread has begun to inflate."""
         return self._in_c is not None
 
     @property
     def packed_bytes(self) -> int:
-        """All payloads together."""
+        """The size of all payloads as they are, compressed."""
         return int((self._ends - self._starts).sum())
 
     @property
@@ -86,7 +86,7 @@ class Inflation:
         return len(self._batches) >= MANY_PAYLOADS or self.packed_bytes >= MUCH_PACKED_BYTES
 
     def payloads(self) -> Payloads:
-        """All that is asked for. Once: what was inflated is handed over.
+        """The buffer, and where the payloads are in it. Called once: the buffer is handed over.
 
         Raises:
             DamagedBatchError: One is damaged.
@@ -107,7 +107,7 @@ class Inflation:
         return inflation_in_c(self._buffer, data, payloads, limit_bytes=limit_bytes, enough_bytes=self._budget_bytes)
 
     def _inflate_others(self, behind: list[int]) -> None:
-        """One by one, those behind the ones that are done."""
+        """Inflate, one by one, the payloads behind those that are done."""
         each = zip(self._codecs.tolist(), self._starts.tolist(), self._ends.tolist(), strict=True)
         view = memoryview(self._batches[0].data)
         for index, (codec, start, end) in enumerate(islice(each, len(behind), None), len(behind)):
@@ -138,7 +138,7 @@ def pays_ahead(data: Buffer) -> bool:
 
 
 def of_magic_2(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """Up to the first of another format."""
+    """The batches up to the first of another format."""
     if isinstance(batches, BatchColumns):
         return batches
     return batches[: next((index for index, batch in enumerate(batches) if batch.magic != 2), len(batches))]

@@ -28,7 +28,7 @@ def fits(payloads: Buffer) -> bool:
 
 
 def are_enough(records: int) -> bool:
-    """Whether as many as this may be joined by as many again."""
+    """Whether so many records make a portion, to which no further batches are added."""
     return records > MOST_RECORDS // 2
 
 

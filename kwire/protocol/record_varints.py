@@ -105,7 +105,7 @@ def _unzigzag(raw: Ints, max_bytes: int) -> Ints:
 
 
 def read_varint(data: bytes | memoryview, at: int, end: int) -> tuple[int, int]:
-    """Decode one 32-bit varint; answers the value and the place behind it.
+    """Decode one 32-bit varint; returns the value and the place behind it.
 
     Raises:
         ValueError: It runs over `end` or over five bytes.

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["ZstdError", "inflate_zstd"]
 
 _MOST_KEPT_BYTES = 8 * 1024 * 1024
-# What one has needed for a frame it keeps. Taking and giving back are atomic, so threads may share.
+# A decompressor keeps the memory that it needed for a frame. `pop` and `append` are atomic, so threads may share.
 _spare: deque[ZstdDecompressor] = deque(maxlen=4)
 
 

@@ -1,4 +1,4 @@
-"""The exchange for a mechanism, of what a client logs in with."""
+"""Chooses the exchange for a mechanism, and gives it what the client logs in with."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def _escaped(username: str) -> str:
 
 
 def _proof(mechanism: str, keys: ScramKeys, auth_message: bytes) -> str:
-    """The client's key, hidden by what only the owner of the stored key can make again."""
+    """The client key, XORed with a signature that takes the stored key to compute; in Base64 (RFC 5802, section 3)."""
     hash_name = hash_of(mechanism)
     stored_key = hashlib.new(hash_name, keys.client_key).digest()
     signature = hmac.digest(stored_key, auth_message, hash_name)
