@@ -32,7 +32,7 @@ class TimeSource:
     wall_clock_ns: Callable[[], int] = time.time_ns
     chance: Callable[[], float] = _own.random
     new_uuid: Callable[[], UUID] = uuid4
-    unguessable: Callable[[int], bytes] = os.urandom
+    secure_random_bytes: Callable[[int], bytes] = os.urandom
 
 
 _installed = TimeSource()
@@ -73,9 +73,9 @@ def new_uuid() -> UUID:
     return _installed.new_uuid()
 
 
-def unguessable(count: int) -> bytes:
+def secure_random_bytes(count: int) -> bytes:
     """`count` bytes that nobody can predict, new ones with each call: for nonces."""
-    return _installed.unguessable(count)
+    return _installed.secure_random_bytes(count)
 
 
 class Deadline(NamedTuple):

@@ -20,13 +20,13 @@ _BASE = 36
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
-def sealed(prefix: str, body: str, users: str) -> str:
+def encode_metadata(prefix: str, body: str, users: str) -> str:
     """The text, with the user's metadata behind it."""
     text = f"{prefix}{in_base_36(zlib.crc32(body.encode()))}:{body}"
     return text + _USER + users if users else text
 
 
-def opened(prefix: str, metadata: str) -> tuple[str, str] | None:
+def decode_metadata(prefix: str, metadata: str) -> tuple[str, str] | None:
     """The body and the user's metadata. None if the text has another prefix, or is damaged."""
     if not metadata.startswith(prefix):
         return None
@@ -38,7 +38,7 @@ def opened(prefix: str, metadata: str) -> tuple[str, str] | None:
 def users_metadata(metadata: str) -> str:
     """What the user committed as metadata."""
     for prefix in (LAG_PREFIX, HEAD_PREFIX):
-        if (parts := opened(prefix, metadata)) is not None:
+        if (parts := decode_metadata(prefix, metadata)) is not None:
             return parts[1]
     return metadata
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import sys
 
 
-def has_no_lock() -> bool:
+def is_free_threaded() -> bool:
     """Whether the interpreter runs without the GIL now. An extension module that needs the GIL turns it on again when
     it is imported."""
     is_locked = getattr(sys, "_is_gil_enabled", None)
     return is_locked is not None and not is_locked()
 
 
-def of_its_own(data: bytes | memoryview) -> bytes | memoryview:
+def for_another_thread(data: bytes | memoryview) -> bytes | memoryview:
     """The same bytes, for another thread to slice: a copy where there is no GIL."""
-    return bytes(data) if has_no_lock() else data
+    return bytes(data) if is_free_threaded() else data

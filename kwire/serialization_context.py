@@ -26,7 +26,7 @@ class SerializationContext:
 
 
 def takes_context(deserialize: object) -> bool:
-    """Whether it is called with a `SerializationContext` as well: its second parameter is called `ctx` or `context`.
+    """Whether a deserializer wants a `SerializationContext` as well: its second parameter is called `ctx` or `context`.
 
     The name decides, for many functions on bytes have a second parameter of another kind: `bytes.decode`, `int`.
     """

@@ -16,7 +16,7 @@ from kwire.clock import (
     install,
     monotonic_ms,
     new_uuid,
-    unguessable,
+    secure_random_bytes,
     wall_clock_ms,
 )
 
@@ -69,7 +69,7 @@ def test_chance_lies_between_zero_and_one_and_varies() -> None:
 
 
 def test_what_nobody_can_guess_is_new_each_time_and_as_long_as_asked_for() -> None:
-    drawn = {unguessable(24) for _ in range(20)}
+    drawn = {secure_random_bytes(24) for _ in range(20)}
     assert len(drawn) == 20
     assert {len(each) for each in drawn} == {24}
 
@@ -81,12 +81,12 @@ def test_time_and_chance_can_be_anothers_and_are_given_back() -> None:
         wall_clock_ns=lambda: 3_000_000,
         chance=lambda: 0.25,
         new_uuid=lambda: fixed,
-        unguessable=bytes,
+        secure_random_bytes=bytes,
     )
     before = install(source)
     try:
         assert (monotonic_ms(), wall_clock_ms(), chance(), new_uuid()) == (2_500.0, 3, 0.25, fixed)
-        assert unguessable(3) == b"\0\0\0"
+        assert secure_random_bytes(3) == b"\0\0\0"
         assert Deadline.after(100).remaining_ms() == 100.0
         assert Backoff(100, 1_000).delay_ms(1) == pytest.approx(90.0)
     finally:

@@ -19,7 +19,7 @@ from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.loading import loaded_open_fetch
 from kwire.fetching.open_ahead import MOST_FETCHES, OpenAhead
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.interpreter_lock import has_no_lock
+from kwire.interpreter_lock import is_free_threaded
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class CursorCollector(Generic[K, V]):
         self._deserializers = deserializers
         self._read_committed = read_committed
         self._check_crcs = check_crcs
-        self._decodes_ahead = has_no_lock()
+        self._decodes_ahead = is_free_threaded()
         self._ahead = self._decode_ahead() if self._decodes_ahead else OpenAhead(self._made)
         self._open: OpenFetch | None = None
         # All that were taken and opened; the others wait until their partitions are not withheld any more.

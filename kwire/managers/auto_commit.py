@@ -30,7 +30,7 @@ class AutoCommitTimer:
     def stop(self) -> None:
         self.due_at_ms = NEVER_MS
 
-    def strikes(self, now_ms: float) -> bool:
+    def fires(self, now_ms: float) -> bool:
         """Whether a commit is to be made now; `due_at_ms` says when to ask again."""
         if self.due_at_ms == NEVER_MS:
             self.due_at_ms = now_ms + self._first_ms

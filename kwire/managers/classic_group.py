@@ -24,7 +24,7 @@ from kwire.managers.classic_join import ClassicJoin
 from kwire.managers.classic_leader import ClassicLeader
 from kwire.managers.classic_member import MEMBERSHIP_LOST, ClassicMember
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
-from kwire.managers.membership import GroupIdentity, MemberStanding, match_pattern
+from kwire.managers.membership import GroupIdentity, MemberStatus, match_pattern
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.owned_partitions import OwnedPartitions
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
@@ -76,11 +76,11 @@ class ClassicGroupManager:
     def identity(self) -> GroupIdentity:
         return self._member.identity
 
-    def standing(self) -> MemberStanding:
+    def status(self) -> MemberStatus:
         """As `Membership`."""
         member = self._member
         identity, facts = member.identity, member.facts
-        return MemberStanding(
+        return MemberStatus(
             self.state.name,
             facts.waits_for,
             identity.member_id,
@@ -255,9 +255,9 @@ class ClassicGroupManager:
             wake_at_ms = self._maybe_join(now_ms)
         requests = self._join.take_requests()
         leave = self.leaving.poll(now_ms)
-        shares = self._leader.poll(now_ms) if self._member.facts.has_plan else NOTHING_TO_SEND
-        wake_at_ms = min(wake_at_ms, leave.wake_at_ms, shares.wake_at_ms)
-        return PollResult([*leave.requests, *requests, *shares.requests], wake_at_ms)
+        plan_scope = self._leader.poll(now_ms) if self._member.facts.has_plan else NOTHING_TO_SEND
+        wake_at_ms = min(wake_at_ms, leave.wake_at_ms, plan_scope.wake_at_ms)
+        return PollResult([*leave.requests, *requests, *plan_scope.requests], wake_at_ms)
 
     def _maybe_begin(self) -> None:
         if not self._subscription.is_group or not self._member.flags.polled or self.refusal is not None:

@@ -64,7 +64,7 @@ class ClassicJoin:
             member.refuse(error)
             return
         attempt = member.start_attempt()
-        member.leaving.take_back()
+        member.leaving.stop_retrying()
         member.flags.rejoin_wanted = False
         member.request.sent()
         member.fire(ClassicEvent.JOIN_SENT)

@@ -13,7 +13,7 @@ from kwire.assignors.base import NO_RACKS, Assignor, MemberSubscription, Partiti
 from kwire.clock import Backoff
 from kwire.cluster import ClusterSnapshot
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, InvalidArgumentError
-from kwire.managers.classic_shares import Counts, GroupShares, PlanScope
+from kwire.managers.classic_plan_scope import Counts, PlanScope, PlanScopeLookUp
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
@@ -50,7 +50,7 @@ class ClassicLeader:
         self._assigned_counts: Counts = {}
         self._placed_by, self._racks = ClusterSnapshot(), NO_RACKS
         """The cluster and the racks that the plan was made for; without racks, if no member names its own."""
-        self._shares = GroupShares(coordinator, backoff, self._on_shares)
+        self._plan_scope = PlanScopeLookUp(coordinator, backoff, self._on_plan_scope)
         self._on_plan_known = on_plan_known
 
     @property
@@ -70,7 +70,7 @@ class ClassicLeader:
         """
         self._members = None
         self._watch(topics)
-        self._shares.ask()
+        self._plan_scope.ask()
 
     def follow(self) -> None:
         """Somebody else leads, or this is no member any more."""
@@ -119,7 +119,7 @@ class ClassicLeader:
     def topics_changed(self) -> bool:
         """Whether partitions have been added, deleted or moved to other racks since the plan was made. A topic that did
         not exist then, and does now, counts as well."""
-        if self._shares.is_asked or not self._metadata.has_looked_for(self._topics):
+        if self._plan_scope.is_asked or not self._metadata.has_looked_for(self._topics):
             return False
         if self._racks_changed:
             return True
@@ -138,21 +138,21 @@ class ClassicLeader:
 
     def _watch(self, topics: frozenset[str]) -> None:
         self._topics, self._assigned_counts, self._racks = topics, {}, NO_RACKS
-        self._shares.cancel()
+        self._plan_scope.cancel()
         self._metadata.watch(topics)
 
     # --- a plan made before a restart -----------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
         """Asks what the plan covers, once there is metadata to compare it with."""
-        return self._shares.poll(now_ms) if self._metadata.has_looked_for(self._topics) else NOTHING_TO_SEND
+        return self._plan_scope.poll(now_ms) if self._metadata.has_looked_for(self._topics) else NOTHING_TO_SEND
 
-    def _on_shares(self, shares: PlanScope | None) -> None:
-        """Without an answer the plan is taken to cover what there is now, as the Java client always does."""
-        if shares is None:
-            shares = PlanScope(self._topics, partition_counts(self._topics, self._metadata.cluster))
-        self._watch(self._topics | shares.topics)
-        self._assigned_counts = {topic: count for topic, count in shares.counts.items() if topic in self._topics}
+    def _on_plan_scope(self, scope: PlanScope | None) -> None:
+        """Compare with this scope from now on. None: with what there is now, as the Java client always does."""
+        if scope is None:
+            scope = PlanScope(self._topics, partition_counts(self._topics, self._metadata.cluster))
+        self._watch(self._topics | scope.topics)
+        self._assigned_counts = {topic: count for topic, count in scope.counts.items() if topic in self._topics}
         self._on_plan_known()
 
 

@@ -38,7 +38,7 @@ from kwire.managers.leaving import Leaving
 from kwire.managers.membership import (
     NO_GENERATION,
     GroupIdentity,
-    MemberStanding,
+    MemberStatus,
     PollTimer,
     match_pattern,
     warn_of_overdue_poll,
@@ -124,9 +124,9 @@ class ConsumerGroupManager:
             return GroupIdentity(self._group_id, group_instance_id=instance_id)
         return GroupIdentity(self._group_id, self._epoch, self._member_id, instance_id)
 
-    def standing(self) -> MemberStanding:
+    def status(self) -> MemberStatus:
         """As `Membership`."""
-        return MemberStanding(
+        return MemberStatus(
             self.state.name,
             FACTS[self.state].waits_for,
             self._member_id,
@@ -324,7 +324,7 @@ class ConsumerGroupManager:
         self._schedule.sent(now_ms)
         self._is_known = True
         if self.state is MemberState.JOINING:
-            self.leaving.take_back()
+            self.leaving.stop_retrying()
             request = self._heartbeats.join(self._subscribed)
         else:
             acknowledging = self.state is MemberState.ACKNOWLEDGING

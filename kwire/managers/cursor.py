@@ -46,7 +46,7 @@ class Positions(OutOfRange, RequestManager, Protocol):
         ...
 
 
-class CursorSetting(NamedTuple):
+class CursorContext(NamedTuple):
     """What all cursors of a consumer have in common."""
 
     config: ConsumerConfig
@@ -71,12 +71,12 @@ class CursorManagers(Generic[P_co]):
     def __init__(
         self,
         cursor: Cursor,
-        setting: CursorSetting,
+        context: CursorContext,
         subscription: Subscription,
         buffer: FetchBuffer,
         positions_of: Callable[[CursorManagers[P_co]], P_co],
     ) -> None:
-        config, metadata, deliver, on_data, backoff, metrics, tell = setting
+        config, metadata, deliver, on_data, backoff, metrics, tell = context
         self.cursor = cursor
         self.subscription = subscription
         self.buffer = buffer

@@ -22,7 +22,7 @@ from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS
 from kwire.fetching.session import FetchSpec
 from kwire.holds import Hold
-from kwire.interpreter_lock import of_its_own
+from kwire.interpreter_lock import for_another_thread
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver
 from kwire.managers.fetch_connection import FetchConnection
@@ -70,7 +70,7 @@ class OutOfRange(Protocol):
         """The answer does not say where the log starts or ends: with this error brokers set both to -1."""
 
 
-class FetchStanding(NamedTuple):
+class FetchStatus(NamedTuple):
     """The state of one partition's fetches, for `Consumer.describe()`.
 
     Attributes:
@@ -192,7 +192,7 @@ class FetchManager:
             )
         return requests
 
-    def standing(self, partition: AssignedPartition) -> FetchStanding:
+    def status(self, partition: AssignedPartition) -> FetchStatus:
         """The state of its fetches."""
         connection = self._connections.of(partition.topic_partition)
         is_in_flight = connection is not None and connection.is_asked_for(partition.topic_partition)
@@ -200,7 +200,7 @@ class FetchManager:
         tries_ms = self._blocked.get(partition.topic_partition)
         if tries_ms is None and connection is not None and connection.error is not None and not is_in_flight:
             tries_ms = connection.request.not_before_ms
-        return FetchStanding(is_in_flight, error, tries_ms)
+        return FetchStatus(is_in_flight, error, tries_ms)
 
     # --- which broker fetches what --------------------------------------------------------------------------
 
@@ -465,7 +465,7 @@ class FetchManager:
             topic_partition=partition.topic_partition,
             epoch=partition.epoch,
             fetch_offset=partition.fetch_offset,
-            records=of_its_own(data.records),
+            records=for_another_thread(data.records),
             aborted=tuple((t.producer_id, t.first_offset) for t in data.aborted_transactions or ()),
             fetch_epoch=partition.fetch_epoch,
             cursor=self._cursor,

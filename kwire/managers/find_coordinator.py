@@ -25,7 +25,7 @@ FAILURES_WORTH_A_WARNING = 3  # the first look-up in a new cluster makes it crea
 SERVED_MS = 5_000.0  # a coordinator that was of use for this long is looked for at once when it is lost
 
 
-class CoordinatorStanding(NamedTuple):
+class CoordinatorStatus(NamedTuple):
     """Whether the coordinator is known, or how the search for it goes, for `Consumer.describe()`.
 
     Attributes:
@@ -75,11 +75,11 @@ class FindCoordinatorManager:
         """Where to send coordinator requests; None while the coordinator is not known."""
         return Destination(self._node, Channel.COORDINATOR) if self._node is not None else None
 
-    def standing(self) -> CoordinatorStanding:
+    def status(self) -> CoordinatorStatus:
         """Whether the coordinator is known, or how the search for it goes."""
         if self._node is not None:
-            return CoordinatorStanding(self._node, None, None, NEVER_MS)
-        return CoordinatorStanding(
+            return CoordinatorStatus(self._node, None, None, NEVER_MS)
+        return CoordinatorStatus(
             None, self.last_error.error, self._missing_since_ms, self._request.wake_at_ms, self._refusal
         )
 

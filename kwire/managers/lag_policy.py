@@ -13,7 +13,7 @@ from kwire.events import Commit, CommitAsync, Delivered, Seek
 from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
 from kwire.managers.base import RequestManager
-from kwire.managers.cursor import AnyCursor, CursorSetting
+from kwire.managers.cursor import AnyCursor, CursorContext
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.membership import Membership
@@ -50,10 +50,10 @@ class GroupCommits(RequestManager, Protocol):
         ...
 
 
-class LagSetting(NamedTuple):
+class LagContext(NamedTuple):
     """What a policy gets from its consumer."""
 
-    cursors: CursorSetting
+    cursors: CursorContext
     main: Subscription
     buffer: FetchBuffer
     list_offsets: ListOffsetsManager
@@ -73,18 +73,18 @@ class LagPolicy:
         cursors: The cursors beside the main one.
     """
 
-    def __init__(self, setting: LagSetting) -> None:
-        shared = setting.cursors
+    def __init__(self, context: LagContext) -> None:
+        shared = context.cursors
         self.commits: GroupCommits = OffsetCommitManager(
             shared.config,
-            setting.main,
+            context.main,
             shared.metadata,
-            setting.coordinator,
-            setting.member,
+            context.coordinator,
+            context.member,
             shared.deliver,
             shared.backoff,
         )
-        self.committed: CommittedLookUp = setting.offset_fetch
+        self.committed: CommittedLookUp = context.offset_fetch
         self.cursors: Sequence[AnyCursor] = ()
 
     def on_delivered(self, delivered: Sequence[Delivered], *, came_back: bool) -> None:
@@ -124,4 +124,4 @@ class LagPolicy:
         return NOTHING_TO_SEND
 
 
-MakeLagPolicy: TypeAlias = Callable[[LagSetting], LagPolicy]
+MakeLagPolicy: TypeAlias = Callable[[LagContext], LagPolicy]

@@ -74,7 +74,7 @@ class Leaving:
         elif reply is not None:
             reply.succeed(None)
 
-    def take_back(self) -> None:
+    def stop_retrying(self) -> None:
         """The member joins again: from now on a repetition would throw it out."""
         for leave in self._open:
             leave.tries = MOST_TRIES

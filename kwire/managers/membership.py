@@ -52,7 +52,7 @@ def is_predecessor(member_id: str, identity: GroupIdentity) -> bool:
     return member_id.startswith(f"{instance_id}-") and len(member_id) == len(instance_id) + len("-") + UUID_LENGTH
 
 
-class MemberStanding(NamedTuple):
+class MemberStatus(NamedTuple):
     """The state of a membership, for `Consumer.describe()` and the events for operators.
 
     Attributes:
@@ -114,7 +114,7 @@ class Committer(Protocol):
 class Membership(Committer, Protocol):
     """A member of a group, whatever the protocol."""
 
-    def standing(self) -> MemberStanding:
+    def status(self) -> MemberStatus:
         """The state of the membership."""
         ...
 

@@ -239,7 +239,7 @@ class OffsetCommitManager:
     def _watch_timer(self, now_ms: float) -> float:
         if not self._config.enable_auto_commit or not self._subscription.partitions:
             self._timer.stop()
-        elif self._timer.strikes(now_ms):
+        elif self._timer.fires(now_ms):
             self.auto_commit(now_ms)
         return self._timer.due_at_ms
 

@@ -84,7 +84,7 @@ class _Heartbeats:
 
     def look(self, now_ms: float) -> Iterator[ConsumerEvent]:
         answered_ms = self._metrics.heartbeat_answered_ms
-        is_member = self._membership.standing().generation is not None
+        is_member = self._membership.status().generation is not None
         self.due_ms = NEVER_MS
         if self._told and (not is_member or answered_ms != self._last_answer_ms):
             self._told = 0
@@ -118,7 +118,7 @@ class _Polls:
         if polled_ms != self._seen_ms:
             self._seen_ms, self._told = polled_ms, 0
         self.due_ms = NEVER_MS
-        is_member = self._membership.standing().generation is not None
+        is_member = self._membership.status().generation is not None
         if not is_member and not self._told:
             return
         kinds = (PollOverdueSoon, PollOverdue)
@@ -157,10 +157,10 @@ class _Rebalances:
                 reason=self._reason,
                 duration_ms=now_ms - self._since_ms,
                 succeeded=ended > self._ended,
-                generation=self._membership.standing().generation,
+                generation=self._membership.status().generation,
             )
         if since_ms is not None and since_ms != self._since_ms:
-            self._reason = self._membership.standing().reason
+            self._reason = self._membership.status().reason
             yield RebalanceBegan(reason=self._reason)
         self._since_ms, self._ended = since_ms, ended
 

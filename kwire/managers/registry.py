@@ -16,10 +16,10 @@ from kwire.managers.base import Deliver, RequestManager, Tell
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
-from kwire.managers.cursor import AnyCursor, CursorManagers, CursorSetting
+from kwire.managers.cursor import AnyCursor, CursorContext, CursorManagers
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.heartbeat import HeartbeatManager
-from kwire.managers.lag_policy import LagPolicy, LagSetting, MakeLagPolicy
+from kwire.managers.lag_policy import LagContext, LagPolicy, MakeLagPolicy
 from kwire.managers.list_offsets import ListOffsetsManager
 from kwire.managers.membership import Membership, PollTimer
 from kwire.managers.metadata import MetadataManager
@@ -88,8 +88,8 @@ class RequestManagers:
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
         parts = self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed, environment.tell
-        cursors = CursorSetting(config, *parts)
-        self.lags = lag_policy(self._lag_setting(cursors, buffer, environment))
+        cursors = CursorContext(config, *parts)
+        self.lags = lag_policy(self._lag_context(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
         self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
         self.main = self._main(cursors, buffer, environment)
@@ -129,8 +129,8 @@ class RequestManagers:
         )
         return classic, (heartbeat, classic)
 
-    def _lag_setting(self, cursors: CursorSetting, buffer: FetchBuffer, environment: Environment) -> LagSetting:
-        return LagSetting(
+    def _lag_context(self, cursors: CursorContext, buffer: FetchBuffer, environment: Environment) -> LagContext:
+        return LagContext(
             cursors,
             self.subscription,
             buffer,
@@ -143,7 +143,7 @@ class RequestManagers:
         )
 
     def _main(
-        self, setting: CursorSetting, buffer: FetchBuffer, environment: Environment
+        self, context: CursorContext, buffer: FetchBuffer, environment: Environment
     ) -> CursorManagers[PositionsManager]:
         def positions_of(main: CursorManagers[PositionsManager]) -> PositionsManager:
             return PositionsManager(
@@ -154,10 +154,10 @@ class RequestManagers:
                 main.validation,
                 self._deliver,
                 environment.wall_clock_ms,
-                setting.tell,
+                context.tell,
             )
 
-        return CursorManagers(Cursor.MAIN, setting, self.subscription, buffer, positions_of)
+        return CursorManagers(Cursor.MAIN, context, self.subscription, buffer, positions_of)
 
     def _with_telemetry(self, environment: Environment) -> Sequence[TelemetryManager]:
         if not self._config.enable_metrics_push or environment.telemetry is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import trio
 
-from kwire.clock import chance, unguessable
+from kwire.clock import chance, secure_random_bytes
 from kwire.config import ConsumerConfig, Login, SaslMechanism, login_of
 from kwire.errors import (
     AuthenticationError,
@@ -120,7 +120,7 @@ class Authentication:
 
             return GssapiExchange(login, node.host)
         token = await self.tokens.token() if self.tokens is not None else None
-        nonce = urlsafe_b64encode(unguessable(NONCE_BYTES)).decode()
+        nonce = urlsafe_b64encode(secure_random_bytes(NONCE_BYTES)).decode()
         return exchange_for(self._mechanism, login, nonce=nonce, keys=self._keys, token=token)
 
     async def _choose_mechanism(self, ask: Ask, versions: BrokerVersions, node: Node, *, is_renewal: bool) -> None:

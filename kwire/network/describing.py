@@ -11,8 +11,8 @@ from kwire.config import ConsumerConfig
 from kwire.description.consumer_description import ConsumerDescription
 from kwire.description.values import Cause, CauseKind, GroupDescription, SubscriptionDescription, age_s
 from kwire.errors import AuthorizationError, FencedInstanceIdError, KafkaError
-from kwire.managers.find_coordinator import CoordinatorStanding
-from kwire.managers.membership import MemberStanding
+from kwire.managers.find_coordinator import CoordinatorStatus
+from kwire.managers.membership import MemberStatus
 from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import Channel
 from kwire.metrics import ConsumerMetrics
@@ -43,7 +43,7 @@ class NetworkDescriber:
             now_ms,
             read_committed=bool(self._config.isolation_level.value),
         )
-        coordinator, member = managers.coordinator.standing(), managers.membership.standing()
+        coordinator, member = managers.coordinator.status(), managers.membership.status()
         return ConsumerDescription(
             client_id="",
             group=self._group(coordinator, member, now_ms),
@@ -74,9 +74,7 @@ class NetworkDescriber:
 
     # --- the group ------------------------------------------------------------------------------------------
 
-    def _group(
-        self, coordinator: CoordinatorStanding, member: MemberStanding, now_ms: float
-    ) -> GroupDescription | None:
+    def _group(self, coordinator: CoordinatorStatus, member: MemberStatus, now_ms: float) -> GroupDescription | None:
         if self._config.group_id is None:
             return None
         node = coordinator.node
@@ -94,7 +92,7 @@ class NetworkDescriber:
             rebalancing_s=age_s(self._metrics.rebalances.since_ms, now_ms),
         )
 
-    def _coordinator_causes(self, coordinator: CoordinatorStanding, now_ms: float) -> Iterator[Cause]:
+    def _coordinator_causes(self, coordinator: CoordinatorStatus, now_ms: float) -> Iterator[Cause]:
         if (refusal := coordinator.refusal) is not None:
             text = f"brokers do not say who the coordinator of group {self._config.group_id} is"
             yield Cause(kind=_kind_of(refusal), text=text, error=str(refusal))
@@ -107,7 +105,7 @@ class NetworkDescriber:
                 next_try_in_s=wait_s(coordinator.next_try_ms, now_ms),
             )
 
-    def _member_causes(self, member: MemberStanding, coordinator: Node | None, now_ms: float) -> Iterator[Cause]:
+    def _member_causes(self, member: MemberStatus, coordinator: Node | None, now_ms: float) -> Iterator[Cause]:
         if (refusal := self._managers.membership.refusal) is not None:
             yield Cause(kind=_kind_of(refusal), text="the group does not take this member", error=str(refusal))
         elif (refusal := member.heartbeat_refusal) is not None:

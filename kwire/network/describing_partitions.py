@@ -14,7 +14,7 @@ from kwire.errors import (
 )
 from kwire.holds import HOLD_FACTS, Hold
 from kwire.managers.cursor import AnyCursor
-from kwire.managers.fetch import FetchStanding
+from kwire.managers.fetch import FetchStatus
 from kwire.managers.metadata import MetadataManager
 from kwire.model import Node, TopicPartition
 from kwire.network.connection_failures import BrokerConnectionFailure
@@ -64,7 +64,7 @@ class PartitionDescriber:
     def describe(self, partition: AssignedPartition, cursor: AnyCursor) -> PartitionDescription:
         """One partition, as a cursor reads it."""
         tp, consumed = partition.topic_partition, partition.consumed
-        leader, fetch = self._leader(tp), cursor.fetch.standing(partition)
+        leader, fetch = self._leader(tp), cursor.fetch.status(partition)
         has_position = partition.has_position and consumed is not None
         ends = partition.log_ends()
         return PartitionDescription(
@@ -98,7 +98,7 @@ class PartitionDescriber:
     # --- why nothing comes ----------------------------------------------------------------------------------
 
     def _causes(
-        self, partition: AssignedPartition, cursor: AnyCursor, leader: Node | None, fetch: FetchStanding
+        self, partition: AssignedPartition, cursor: AnyCursor, leader: Node | None, fetch: FetchStatus
     ) -> Iterator[Cause]:
         for hold in Hold:
             if hold in partition.holds:

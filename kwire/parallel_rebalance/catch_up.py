@@ -18,7 +18,7 @@ from kwire.errors import OffsetOutOfRangeError
 from kwire.events import EARLIEST_TIMESTAMP, Delivered, ErrorRaised, Seek
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.lag_policy import LagPolicy, LagSetting
+from kwire.managers.lag_policy import LagContext, LagPolicy
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.model import ZERO_UUID, CatchUpProgress, OffsetAndMetadata, TopicPartition
 from kwire.parallel_rebalance.division import buffer_shares, first_part
@@ -40,12 +40,12 @@ class CatchUpManager(LagPolicy):
         unclaimed: Those whose token the group's log does not have yet.
     """
 
-    def __init__(self, setting: LagSetting) -> None:
-        shared = setting.cursors
+    def __init__(self, context: LagContext) -> None:
+        shared = context.cursors
         self._config, self._metadata, self._deliver = shared.config, shared.metadata, shared.deliver
-        self._main = setting.main
-        self._main_buffer = setting.buffer
-        self._new_uuid = setting.new_uuid
+        self._main = context.main
+        self._main_buffer = context.buffer
+        self._new_uuid = context.new_uuid
         self.states: dict[TopicPartition, CatchUpState] = {}
         self.unclaimed: set[TopicPartition] = set()
         self._asked: dict[TopicPartition, int | None] = {}
@@ -59,13 +59,13 @@ class CatchUpManager(LagPolicy):
         self._sought: set[TopicPartition] = set()
         """Where the user has said where the main cursor goes on."""
         self._seen = self._metadata.cluster
-        self._lag = LagLookUp(setting)
+        self._lag = LagLookUp(context)
         losses = Losses(self._on_offsets_lost, self._on_log_diverged)
-        self._cursors = [child_cursor(setting, buffer, losses) for buffer in setting.buffer.children]
+        self._cursors = [child_cursor(context, buffer, losses) for buffer in context.buffer.children]
         self._children = [cursor.positions for cursor in self._cursors]
         self.cursors = self._cursors
-        setting.main.on_removed.append(self.forget)
-        for subscription in (setting.main, *(cursor.subscription for cursor in self._cursors)):
+        context.main.on_removed.append(self.forget)
+        for subscription in (context.main, *(cursor.subscription for cursor in self._cursors)):
             subscription.on_moved.append(self._changed.add)
 
     # --- a partition begins ---------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from kwire.events import BackgroundEvent, Commit, CommitAsync, CommitCompleted, 
 from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import FindCoordinatorManager
-from kwire.managers.lag_policy import LagPolicy, LagSetting
+from kwire.managers.lag_policy import LagContext, LagPolicy
 from kwire.managers.membership import NoMembership
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.offset_fetch import Committed, OffsetFetchManager
@@ -33,22 +33,22 @@ log = part_logger("catch_up")
 class TwoLogCommits:
     """Commits to the group's log and the head's, and the look-up of what both have."""
 
-    def __init__(self, setting: LagSetting, catch_up: CatchUpManager) -> None:
-        shared = setting.cursors
+    def __init__(self, context: LagContext, catch_up: CatchUpManager) -> None:
+        shared = context.cursors
         config, metadata, deliver, backoff = shared.config, shared.metadata, shared.deliver, shared.backoff
         assert config.group_id is not None
         group_id = head_group(config.group_id)
-        self._main = main = setting.main
+        self._main = main = context.main
         self._catch_up = catch_up
         self._deliver = deliver
-        self._offset_fetch = setting.offset_fetch
+        self._offset_fetch = context.offset_fetch
         self._splitter = CommitSplitter(main, catch_up)
         self.head_coordinator = FindCoordinatorManager(group_id, backoff, deliver)
-        no_membership = NoMembership(group_id, lambda: setting.member.blocks_coordinator)
+        no_membership = NoMembership(group_id, lambda: context.member.blocks_coordinator)
         self._head_fetch = OffsetFetchManager(group_id, self.head_coordinator, no_membership, backoff)
         low_log = LowWaterLog(config.group_id, main, self._splitter)
         self._low_commit = OffsetCommitManager(
-            config, main, metadata, setting.coordinator, setting.member, self._on_part_done, backoff, low_log
+            config, main, metadata, context.coordinator, context.member, self._on_part_done, backoff, low_log
         )
         head_log = HeadLog(group_id, self._splitter)
         self._head_commit = OffsetCommitManager(
@@ -177,10 +177,10 @@ class TwoLogCommits:
         return PollResult(requests, wake_at_ms)
 
 
-def parallel_rebalance(setting: LagSetting) -> LagPolicy:
+def parallel_rebalance(context: LagContext) -> LagPolicy:
     """The policy with which lags are caught up with beside what is new."""
-    catch_up = CatchUpManager(setting)
-    catch_up.commits = catch_up.committed = TwoLogCommits(setting, catch_up)
+    catch_up = CatchUpManager(context)
+    catch_up.commits = catch_up.committed = TwoLogCommits(context, catch_up)
     return catch_up
 
 

@@ -9,7 +9,7 @@ from kwire.epochs import AssignmentEpoch
 from kwire.errors import KafkaError
 from kwire.events import LATEST_TIMESTAMP, Reply
 from kwire.holds import Hold
-from kwire.managers.lag_policy import LagSetting
+from kwire.managers.lag_policy import LagContext
 from kwire.managers.list_offsets import Found
 from kwire.model import OffsetAndTimestamp, TopicPartition
 
@@ -37,12 +37,12 @@ class _Question(NamedTuple):
 class LagLookUp:
     """Asks how far partitions are behind the end of their logs, and is asked for the answers turn by turn."""
 
-    def __init__(self, setting: LagSetting) -> None:
-        self._min_records = setting.cursors.config.parallel_rebalance_min_lag_records
-        self._min_ms = setting.cursors.config.parallel_rebalance_min_lag_ms
-        self._subscription = setting.main
-        self._list_offsets = setting.list_offsets
-        self._wall_clock_ms = setting.wall_clock_ms
+    def __init__(self, context: LagContext) -> None:
+        self._min_records = context.cursors.config.parallel_rebalance_min_lag_records
+        self._min_ms = context.cursors.config.parallel_rebalance_min_lag_ms
+        self._subscription = context.main
+        self._list_offsets = context.list_offsets
+        self._wall_clock_ms = context.wall_clock_ms
         self._questions: dict[TopicPartition, _Question] = {}
 
     def ask(self, tp: TopicPartition) -> None:

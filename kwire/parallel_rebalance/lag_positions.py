@@ -16,7 +16,7 @@ from kwire.fetching.buffer import FetchBuffer
 from kwire.holds import Hold
 from kwire.logs import part_logger
 from kwire.managers.cursor import CursorManagers
-from kwire.managers.lag_policy import LagSetting
+from kwire.managers.lag_policy import LagContext
 from kwire.managers.list_offsets import Found
 from kwire.managers.unsent import NOTHING_TO_SEND, PollResult
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
@@ -51,10 +51,10 @@ class Losses(NamedTuple):
 class LagPositions:
     """The positions of a child cursor, which has what a consumer with a manual assignment has."""
 
-    def __init__(self, setting: LagSetting, losses: Losses, child: ChildCursor) -> None:
-        self._main = setting.main
-        self._deliver = setting.cursors.deliver
-        self._list_offsets = setting.list_offsets
+    def __init__(self, context: LagContext, losses: Losses, child: ChildCursor) -> None:
+        self._main = context.main
+        self._deliver = context.cursors.deliver
+        self._list_offsets = context.list_offsets
         self._losses = losses
         self._child = child
         self.subscription = child.subscription
@@ -210,18 +210,18 @@ class LagPositions:
 ChildCursor: TypeAlias = CursorManagers[LagPositions]
 
 
-def child_cursor(setting: LagSetting, buffer: FetchBuffer, losses: Losses) -> ChildCursor:
+def child_cursor(context: LagContext, buffer: FetchBuffer, losses: Losses) -> ChildCursor:
     """A cursor beside the main one. Made once, it stays on standby while it has nothing to read."""
 
     def publish(_: AssignmentView) -> None:
-        setting.main.publish()  # as a part of its view, so that the application thread sees both change at once
+        context.main.publish()  # as a part of its view, so that the application thread sees both change at once
 
     # Whatever the policy, a lag is never left before its end: the log may have been cut, then it goes on there.
-    config = replace(setting.cursors.config, auto_offset_reset=OffsetReset(ResetKind.EARLIEST))
+    config = replace(context.cursors.config, auto_offset_reset=OffsetReset(ResetKind.EARLIEST))
     return CursorManagers(
         Cursor.CHILD,
-        setting.cursors._replace(config=config),
-        Subscription(publish, buffer.drop, setting.main.epochs),
+        context.cursors._replace(config=config),
+        Subscription(publish, buffer.drop, context.main.epochs),
         buffer,
-        partial(LagPositions, setting, losses),
+        partial(LagPositions, context, losses),
     )

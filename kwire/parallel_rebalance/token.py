@@ -19,10 +19,10 @@ from kwire.commit_metadata import (
     LAG_PREFIX,
     LIMIT_CHARS,
     MAP_PREFIX,
+    decode_metadata,
+    encode_metadata,
     from_base_36,
     in_base_36,
-    opened,
-    sealed,
 )
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 
@@ -88,7 +88,7 @@ def encode(token: Token, *, limit_chars: int = LIMIT_CHARS) -> str:
 def decode(metadata: str) -> Token | None:
     """The token in a commit's metadata. None: it is somebody else's, or damaged: everything behind the committed offset
     counts as undone, which costs work and loses nothing."""
-    parts = opened(LAG_PREFIX, metadata)
+    parts = decode_metadata(LAG_PREFIX, metadata)
     if parts is None:
         return None
     try:
@@ -102,12 +102,12 @@ def decode(metadata: str) -> Token | None:
 
 def encode_mark(mark: HeadMark) -> str:
     """The mark as metadata."""
-    return sealed(HEAD_PREFIX, f"{mark.life},{_packed(mark.topic_id.bytes)}", mark.metadata)
+    return encode_metadata(HEAD_PREFIX, f"{mark.life},{_packed(mark.topic_id.bytes)}", mark.metadata)
 
 
 def decode_mark(metadata: str) -> HeadMark | None:
     """The mark in a commit's metadata; None when it is none."""
-    parts = opened(HEAD_PREFIX, metadata)
+    parts = decode_metadata(HEAD_PREFIX, metadata)
     if parts is None:
         return None
     try:
@@ -128,7 +128,7 @@ def _written(token: Token) -> str:
         epoch,
         ".".join(map(in_base_36, steps)),
     )
-    return sealed(LAG_PREFIX, ",".join(fields), token.metadata)
+    return encode_metadata(LAG_PREFIX, ",".join(fields), token.metadata)
 
 
 def _undone(steps: list[int]) -> OffsetSet:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kwire.interpreter_lock import has_no_lock
+from kwire.interpreter_lock import is_free_threaded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ class InflationBuffer:
         memory, used = self._memory, self._memory[: self._used_bytes]
         self._memory = np.empty(0, dtype=np.uint8)
         self._used_bytes = 0
-        if 2 * len(used) < len(memory) or has_no_lock():
+        if 2 * len(used) < len(memory) or is_free_threaded():
             taken = used.tobytes()
             _keep(memory)
             return taken

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire import speedups
-from kwire.interpreter_lock import has_no_lock
+from kwire.interpreter_lock import is_free_threaded
 from kwire.processors import usable_processors
 from kwire.protocol.compression import Codec
 from kwire.protocol.compression_frames import NO_LZ4_FRAMES, lz4_frames_like
@@ -121,4 +121,4 @@ def can_begin(codec: int) -> bool:
     on it is in the way (measured: a fifth longer). Where the interpreter has no lock, `fetching/decode_ahead.py` does
     more."""
     is_in_c = speedups.module is not None and codec in {Codec.SNAPPY, Codec.LZ4}
-    return is_in_c and PROCESSORS > 1 and not has_no_lock()
+    return is_in_c and PROCESSORS > 1 and not is_free_threaded()

@@ -14,7 +14,7 @@ from kwire.fetching.cursor_collector import Collected, CursorCollector
 from kwire.fetching.decode_ahead import DecodeAhead
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.open_fetch import OpenFetch
-from kwire.interpreter_lock import has_no_lock, of_its_own
+from kwire.interpreter_lock import for_another_thread, is_free_threaded
 from kwire.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def test_without_a_thread_nothing_is_decoded_ahead(monkeypatch: pytest.MonkeyPat
 def test_while_one_fetch_is_handed_out_the_next_one_is_decoded_if_there_is_no_lock(
     is_without: bool, expected: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kwire.fetching.cursor_collector.has_no_lock", lambda: is_without)
+    monkeypatch.setattr("kwire.fetching.cursor_collector.is_free_threaded", lambda: is_without)
     threads: set[str] = set()
     decode = OpenFetch.decode
 
@@ -112,9 +112,9 @@ def test_the_first_fetches_are_those_that_are_taken_next() -> None:
 def test_bytes_for_another_thread_are_a_copy_only_where_there_is_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
     data = memoryview(b"records")
     monkeypatch.setattr("sys._is_gil_enabled", lambda: True, raising=False)
-    assert of_its_own(data) is data
+    assert for_another_thread(data) is data
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
-    assert has_no_lock()
-    assert type(of_its_own(data)) is bytes
+    assert is_free_threaded()
+    assert type(for_another_thread(data)) is bytes
     monkeypatch.delattr("sys._is_gil_enabled")
-    assert not has_no_lock()
+    assert not is_free_threaded()

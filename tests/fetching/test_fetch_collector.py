@@ -98,9 +98,9 @@ class Harness:
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["with the lock", "without the lock"])
-def has_no_lock(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter's: without it, fetches are decoded ahead."""
-    monkeypatch.setattr("kwire.fetching.cursor_collector.has_no_lock", lambda: request.param)
+def is_free_threaded(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whether the interpreter runs without its lock: then fetches are decoded ahead."""
+    monkeypatch.setattr("kwire.fetching.cursor_collector.is_free_threaded", lambda: request.param)
 
 
 @pytest.fixture(autouse=True, params=[False, True], ids=["collected", "at hand"])

@@ -38,7 +38,7 @@ def one_batch_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("kwire._speedups was not built, or is not wanted")
     monkeypatch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
     monkeypatch.setattr(inflation_in_c, "PROCESSORS", 2)
-    monkeypatch.setattr("kwire.fetching.cursor_collector.has_no_lock", lambda: False)
+    monkeypatch.setattr("kwire.fetching.cursor_collector.is_free_threaded", lambda: False)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from kwire.clock import NEVER_MS
 from kwire.errors import DisconnectError, GroupAuthorizationError
-from kwire.managers.find_coordinator import CoordinatorStanding
+from kwire.managers.find_coordinator import CoordinatorStatus
 from kwire.managers.unsent import Channel, Destination
 from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -210,16 +210,16 @@ def test_closed_it_stays_down(looking: Scenario) -> None:
 def test_the_search_says_since_when_it_looks_why_it_failed_and_when_it_goes_on(looking: Scenario) -> None:
     began_ms = looking.now_ms
     coordinator = looking.managers.coordinator
-    asked = coordinator.standing()
+    asked = coordinator.status()
     assert (asked.node, asked.error, asked.missing_since_ms, asked.next_try_ms) == (None, None, began_ms, NEVER_MS)
     looking.advance(50)
     looking.fail(FindCoordinatorRequest, GONE)
-    failed = coordinator.standing()
+    failed = coordinator.status()
     assert (failed.error, failed.missing_since_ms, failed.next_try_ms) == (GONE, began_ms, began_ms + 150)
     looking.advance(100)
     looking.serve()
-    found = coordinator.standing()
-    assert found == CoordinatorStanding(Node(3, "broker-3", 9092), None, None, NEVER_MS)
+    found = coordinator.status()
+    assert found == CoordinatorStatus(Node(3, "broker-3", 9092), None, None, NEVER_MS)
 
 
 def test_a_coordinator_that_is_lost_later_is_missing_since_then(looking: Scenario) -> None:
@@ -227,14 +227,14 @@ def test_a_coordinator_that_is_lost_later_is_missing_since_then(looking: Scenari
     looking.advance(10_000)
     looking.managers.coordinator.lost(GONE)
     looking.turn()
-    assert looking.managers.coordinator.standing().missing_since_ms == looking.now_ms
+    assert looking.managers.coordinator.status().missing_since_ms == looking.now_ms
     looking.serve()
 
 
 def test_who_needs_no_coordinator_misses_none(looking: Scenario) -> None:
     looking.managers.coordinator.close()
     looking.turn()
-    assert looking.managers.coordinator.standing().missing_since_ms is None
+    assert looking.managers.coordinator.status().missing_since_ms is None
 
 
 def test_the_log_names_each_coordinator_once_and_again_after_an_outage_that_it_warned_of(

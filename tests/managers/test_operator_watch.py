@@ -21,11 +21,14 @@ from kwire.consumer_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from kwire.managers.membership import MemberStanding
+from kwire.epochs import AssignmentEpoch
+from kwire.managers.membership import MemberStatus
 from kwire.managers.operator_watch import OperatorWatch
 from kwire.metrics.coordinator import CoordinatorMetrics
 from kwire.metrics.window import WindowSetting
 from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.states.partition import PartitionEvent
+from kwire.subscription.partition import AssignedPartition
 
 if TYPE_CHECKING:
     from kwire.managers.membership import Membership
@@ -45,8 +48,8 @@ class Member:
     reason: str = "it joins the group"
     blocks_coordinator: bool = False
 
-    def standing(self) -> MemberStanding:
-        return MemberStanding(
+    def status(self) -> MemberStatus:
+        return MemberStatus(
             "STABLE",
             "",
             "me",
@@ -58,14 +61,15 @@ class Member:
         )
 
 
-@dataclass
-class Partition:
-    end: int
-    consumed: OffsetAndMetadata = field(default_factory=lambda: OffsetAndMetadata(0))
-    has_position: bool = True
-
-    def end_offset(self, *, read_committed: bool) -> int:
-        return self.end
+def partition(end: int, *, has_position: bool = True) -> AssignedPartition:
+    """One of which nothing was consumed, and whose log ends here; without a position while it is being reset."""
+    assigned = AssignedPartition(O0, AssignmentEpoch(1))
+    assigned.machine.fire(PartitionEvent.SEEK)
+    assigned.set_position(OffsetAndMetadata(0))
+    assigned.ends_at(end, end)
+    if not has_position:
+        assigned.machine.fire(PartitionEvent.RESET_WANTED)
+    return assigned
 
 
 @dataclass
@@ -76,7 +80,7 @@ class Watched:
     metrics: CoordinatorMetrics = field(
         default_factory=lambda: CoordinatorMetrics(WindowSetting(2, 30_000), is_classic=True)
     )
-    partitions: dict[TopicPartition, Partition] = field(default_factory=dict)
+    partitions: dict[TopicPartition, AssignedPartition] = field(default_factory=dict)
     told: list[ConsumerEvent] = field(default_factory=list)
     polled_ms: float = 0.0
 
@@ -217,14 +221,14 @@ def test_one_that_is_broken_off_and_followed_by_another_ends_first(watched: Watc
 
 def test_a_lag_is_told_of_when_it_begins_and_when_it_is_half_as_long(watched: Watched) -> None:
     """And not each time it crosses the bound."""
-    watched.partitions[O0] = Partition(end=100)
+    watched.partitions[O0] = partition(end=100)
     watched.look(0.0)
     assert watched.take() == []
     for now_ms, end in ((1_000.0, 101), (2_000.0, 90), (3_000.0, 150), (4_000.0, 51)):
-        watched.partitions[O0].end = end
+        watched.partitions[O0].ends_at(end, end)
         watched.look(now_ms)
     assert watched.take() == [LagExceeded(partition=O0, lag=101, bound=100)]
-    watched.partitions[O0].end = 50
+    watched.partitions[O0].ends_at(50, 50)
     watched.look(4_500.0)
     assert watched.take() == []  # looked at once a second
     watched.look(5_000.0)
@@ -235,7 +239,7 @@ def test_without_a_bound_nobody_looks_at_lags() -> None:
     config = ConsumerConfig.of(bootstrap_servers="localhost:9092")
     member = Member(generation=None)
     metrics = CoordinatorMetrics(WindowSetting(2, 30_000), is_classic=True)
-    nothing = cast("Subscription", SimpleNamespace(partitions={O0: Partition(end=9_999)}))
+    nothing = cast("Subscription", SimpleNamespace(partitions={O0: partition(end=9_999)}))
     told: list[ConsumerEvent] = []
     watch = OperatorWatch(config, cast("Membership", member), nothing, metrics, lambda: 0.0, told.append)
     assert watch.poll(0.0).wake_at_ms == NEVER_MS
@@ -266,7 +270,7 @@ def test_without_a_heartbeat_answered_yet_there_is_nothing_to_wait_for(watched: 
 
 
 def test_a_partition_that_was_taken_away_and_comes_back_is_told_of_again(watched: Watched) -> None:
-    watched.partitions[O0] = Partition(end=500)
+    watched.partitions[O0] = partition(end=500)
     watched.look(0.0)
     watched.take()
     taken_away = watched.partitions.pop(O0)
@@ -278,15 +282,15 @@ def test_a_partition_that_was_taken_away_and_comes_back_is_told_of_again(watched
 
 @pytest.mark.parametrize("unknown", ["position", "end"])
 def test_a_lag_that_is_not_known_is_told_to_nobody_and_hides_no_other(watched: Watched, unknown: str) -> None:
-    watched.partitions[O0] = Partition(end=500 if unknown == "position" else -1, has_position=unknown != "position")
-    watched.partitions[O1] = Partition(end=101)
+    watched.partitions[O0] = partition(end=500 if unknown == "position" else -1, has_position=unknown != "position")
+    watched.partitions[O1] = partition(end=101)
     watched.look(0.0)
     assert watched.take() == [LagExceeded(partition=O1, lag=101, bound=100)]
 
 
 def test_who_is_ahead_of_the_end_that_is_known_has_no_lag(watched: Watched) -> None:
     """The end is as old as the newest answer."""
-    watched.partitions[O0] = Partition(end=500)
+    watched.partitions[O0] = partition(end=500)
     watched.look(0.0)
     watched.partitions[O0].consumed = OffsetAndMetadata(600)
     watched.look(1_000.0)

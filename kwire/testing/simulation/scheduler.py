@@ -61,7 +61,7 @@ class VirtualTime:
             wall_clock_ns=self._wall_clock_ns,
             chance=self._rng.random,
             new_uuid=lambda: UUID(int=self._rng.getrandbits(128), version=4),
-            unguessable=self._rng.randbytes,
+            secure_random_bytes=self._rng.randbytes,
         )
 
     def _monotonic_seconds(self) -> float:
@@ -108,7 +108,7 @@ def _for_this_thread(world: clock.TimeSource, before: clock.TimeSource) -> clock
         wall_clock_ns=_here_or_elsewhere(world.wall_clock_ns, before.wall_clock_ns),
         chance=_here_or_elsewhere(world.chance, before.chance),
         new_uuid=_here_or_elsewhere(world.new_uuid, before.new_uuid),
-        unguessable=_here_or_elsewhere(world.unguessable, before.unguessable),
+        secure_random_bytes=_here_or_elsewhere(world.secure_random_bytes, before.secure_random_bytes),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from kwire import clock
-from kwire.clock import Deadline, chance, monotonic_ms, new_uuid, unguessable, wall_clock_ms
+from kwire.clock import Deadline, chance, monotonic_ms, new_uuid, secure_random_bytes, wall_clock_ms
 from kwire.testing.cluster.state import EPOCH_MS
 from kwire.testing.simulation.scheduler import StandstillError, VirtualTime, run_deterministically
 
@@ -43,7 +43,7 @@ def test_time_and_chance_are_the_worlds_inside_and_the_machines_outside() -> Non
         before_ms = monotonic_ms()
         await trio.sleep(3_600.0)
         assert virtual.now_ms() == 3_600_000.0
-        return monotonic_ms() - before_ms, wall_clock_ms(), chance(), new_uuid(), unguessable(8)
+        return monotonic_ms() - before_ms, wall_clock_ms(), chance(), new_uuid(), secure_random_bytes(8)
 
     began = time.monotonic()
     first, second = run_deterministically(5, main), run_deterministically(5, main)
@@ -52,7 +52,7 @@ def test_time_and_chance_are_the_worlds_inside_and_the_machines_outside() -> Non
     assert time.monotonic() - began < 60, "an hour has passed in no time"
     assert abs(monotonic_ms() - time.monotonic() * 1_000) < 1_000
     assert new_uuid() != new_uuid()
-    assert unguessable(8) != unguessable(8)
+    assert secure_random_bytes(8) != secure_random_bytes(8)
 
 
 def test_threads_beside_a_world_keep_the_machines_time_and_change_nothing() -> None:

@@ -43,36 +43,36 @@ def member() -> Iterator[ConsumerScenario]:
 
 def test_who_has_not_polled_yet_waits_for_a_poll_and_has_no_generation(scenario: Scenario) -> None:
     scenario.subscribe("orders")
-    standing = scenario.managers.membership.standing()
-    assert (standing.state, standing.generation, standing.member_id) == ("UNJOINED", None, "")
-    assert standing.awaits_poll
-    assert not standing.is_joining
-    assert not standing.owes_callback
+    status = scenario.managers.membership.status()
+    assert (status.state, status.generation, status.member_id) == ("UNJOINED", None, "")
+    assert status.awaits_poll
+    assert not status.is_joining
+    assert not status.owes_callback
 
 
 def test_who_assigns_by_hand_waits_for_no_poll(scenario: Scenario) -> None:
     scenario.assign(O0)
-    assert not scenario.managers.membership.standing().awaits_poll
+    assert not scenario.managers.membership.status().awaits_poll
 
 
 def test_a_join_is_under_way_until_partitions_are_assigned(scenario: Scenario) -> None:
     scenario.start_joining("orders")
-    joining = scenario.managers.membership.standing()
+    joining = scenario.managers.membership.status()
     assert (joining.is_joining, joining.awaits_poll, joining.generation) == (True, False, None)
     scenario.join()
-    assert scenario.managers.membership.standing().is_joining
+    assert scenario.managers.membership.status().is_joining
     scenario.sync(O0)
-    assigned = scenario.managers.membership.standing()
+    assigned = scenario.managers.membership.status()
     assert (assigned.owes_callback, assigned.generation, assigned.member_id) == (True, 1, MEMBER)
     scenario.run_callback()
-    assert not scenario.managers.membership.standing().owes_callback
+    assert not scenario.managers.membership.status().owes_callback
 
 
 def test_a_member_says_why_it_rebalances(scenario: Scenario) -> None:
-    assert scenario.managers.membership.standing().reason == "it joins the group"
+    assert scenario.managers.membership.status().reason == "it joins the group"
     scenario.become_stable(O0)
     scenario.managers.membership.rejoin_needed("the application wants it")
-    assert scenario.managers.membership.standing().reason == "the application wants it"
+    assert scenario.managers.membership.status().reason == "the application wants it"
 
 
 # --- a member by the consumer protocol ------------------------------------------------------------------------
@@ -80,11 +80,11 @@ def test_a_member_says_why_it_rebalances(scenario: Scenario) -> None:
 
 def test_by_the_consumer_protocol_a_member_has_an_epoch_once_the_broker_gave_one(member: ConsumerScenario) -> None:
     member.subscribe("orders")
-    waiting = member.member.standing()
+    waiting = member.member.status()
     assert (waiting.awaits_poll, waiting.is_joining, waiting.generation) == (True, False, None)
     member.poll()
     member.serve()
-    joining = member.member.standing()
+    joining = member.member.status()
     assert (joining.state, joining.awaits_poll, joining.is_joining, joining.generation) == (
         "JOINING",
         False,
@@ -92,18 +92,18 @@ def test_by_the_consumer_protocol_a_member_has_an_epoch_once_the_broker_gave_one
         None,
     )
     member.accept(1, assignment(O0))
-    reconciling = member.member.standing()
+    reconciling = member.member.status()
     assert (reconciling.generation, reconciling.is_joining, reconciling.owes_callback) == (1, True, True)
     member.run_callback()
     member.accept(1)
-    stable = member.member.standing()
+    stable = member.member.status()
     assert (stable.state, stable.is_joining, stable.owes_callback) == ("STABLE", False, False)
     member.answer_committed({O0: 3})
 
 
 def test_by_the_consumer_protocol_who_assigns_by_hand_waits_for_no_poll(member: ConsumerScenario) -> None:
     member.assign(O0)
-    assert not member.member.standing().awaits_poll
+    assert not member.member.status().awaits_poll
 
 
 # --- fetches --------------------------------------------------------------------------------------------------
@@ -111,8 +111,8 @@ def test_by_the_consumer_protocol_who_assigns_by_hand_waits_for_no_poll(member: 
 
 def fetches(scenario: Scenario, tp: TopicPartition) -> tuple[bool, bool, float | None]:
     """Whether one is open, whether there was an error, and when the next one goes out."""
-    standing = scenario.managers.main.fetch.standing(scenario.partition(tp))
-    return standing.is_in_flight, standing.error is not None, standing.next_try_ms
+    status = scenario.managers.main.fetch.status(scenario.partition(tp))
+    return status.is_in_flight, status.error is not None, status.next_try_ms
 
 
 def test_a_partition_without_a_leader_is_fetched_by_nobody(scenario: Scenario) -> None:

@@ -1,4 +1,4 @@
-"""Who owns what in a classic group, as its coordinator tells it: what a leader has to know that has lost its plan."""
+"""What the plan of a classic group covers, by its coordinator: a leader that was restarted has lost its plan."""
 
 from __future__ import annotations
 
@@ -29,17 +29,22 @@ Counts: TypeAlias = Mapping[str, int]
 
 
 class PlanScope(NamedTuple):
-    """What the members of a group want, and what the plan covers that it goes by."""
+    """What the plan that a group goes by covers.
+
+    Attributes:
+        topics: What the members are subscribed to.
+        counts: How many partitions of each topic have an owner.
+    """
 
     topics: frozenset[str]
     counts: Counts
 
 
-class GroupShares:
-    """One question at a time, asked until there is an answer: what does the plan cover that the group goes by?
+class PlanScopeLookUp:
+    """Asks the coordinator what the group's plan covers, until it answers; one question at a time.
 
     Args:
-        on_answer: told the shares, or None if the coordinator does not tell them to this client.
+        on_answer: told the scope, or None if the coordinator does not tell it to this client.
     """
 
     def __init__(
@@ -58,7 +63,7 @@ class GroupShares:
         self._question = RequestState(self._backoff)
 
     def cancel(self) -> None:
-        """Nobody wants to know any more; an answer that is still to come is not told."""
+        """Ask no more; an answer that is still to come is dropped."""
         self._question = None
 
     def poll(self, now_ms: float) -> PollResult:
@@ -86,11 +91,11 @@ class GroupShares:
         if question is not self._question:
             return
         try:
-            shares = shares_of(answer.groups)
+            scope = plan_scope_of(answer.groups)
         except KafkaError as error:
             self._on_error(question, error, now_ms)
         else:
-            self._tell(shares)
+            self._tell(scope)
 
     def _on_unanswered(self, question: RequestState, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._coordinator.unanswered(asked, error)
@@ -106,13 +111,13 @@ class GroupShares:
             log.warning("who owns what in group %s stays unknown: %s", self._coordinator.group_id, error)
             self._tell(None)
 
-    def _tell(self, shares: PlanScope | None) -> None:
+    def _tell(self, scope: PlanScope | None) -> None:
         self._question = None
-        self._on_answer(shares)
+        self._on_answer(scope)
 
 
-def shares_of(groups: Iterable[DescribedGroup]) -> PlanScope:
-    """What the answer says of the group.
+def plan_scope_of(groups: Iterable[DescribedGroup]) -> PlanScope:
+    """The scope, by the descriptions of the group and its members.
 
     Raises:
         KafkaError: The group is not described, or what its members want or own cannot be read.
@@ -127,8 +132,8 @@ def shares_of(groups: Iterable[DescribedGroup]) -> PlanScope:
 
 
 def _counts(members: Iterable[DescribedGroupMember]) -> Counts:
-    """The partitions of each topic up to the last that has an owner. Those that are added to a topic come behind it, so
-    an assignor that leaves out others on purpose does not matter."""
+    """The partitions of each topic up to the last one that has an owner. New partitions of a topic come behind it, so
+    it does not matter if an assignor leaves out others on purpose."""
     counts: dict[str, int] = {}
     for member in members:
         for tp in read_assignment(member.member_assignment):
