@@ -113,18 +113,15 @@ class FetchSession:
 
     def answered(self, code: ErrorCode, session_id: int) -> None:
         """Take the session part of an answer."""
-        if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._session_id = NO_SESSION_ID
-            self._epoch = INITIAL_EPOCH
-        elif code is not ErrorCode.NONE:
-            self.failed()
-        elif session_id == NO_SESSION_ID:
-            # The broker keeps no session for us (its cache is full): go on with full requests.
+        if code is ErrorCode.NONE and session_id != NO_SESSION_ID:
+            self._session_id = session_id
+            self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
+        elif code in {ErrorCode.NONE, ErrorCode.FETCH_SESSION_ID_NOT_FOUND}:
+            # The broker keeps no session for us (its cache is full), or has dropped it: go on with full requests.
             self._session_id = NO_SESSION_ID
             self._epoch = INITIAL_EPOCH
         else:
-            self._session_id = session_id
-            self._epoch = 1 if self._epoch == MAX_EPOCH else self._epoch + 1
+            self.failed()
 
     def failed(self) -> None:
         """No answer, or one that makes no sense: nobody knows what the broker has. Close that session, begin anew."""

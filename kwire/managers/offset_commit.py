@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from functools import partial
 from uuid import UUID
 
-from kwire.clock import Backoff
+from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import (
     CommitFailedError,
@@ -20,14 +20,14 @@ from kwire.errors import (
     RetriableCommitFailedError,
     TopicAuthorizationError,
 )
-from kwire.events import Commit, CommitAsync, CommitCompleted
+from kwire.events import Commit, CommitAsync, CommitCompleted, Reply
 from kwire.logs import part_logger
 from kwire.managers.auto_commit import AutoCommitTimer
 from kwire.managers.base import Deliver, RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, PendingCommit, UnknownTopic
+from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, OnDone, PendingCommit, UnknownTopic
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
 from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -108,9 +108,7 @@ class OffsetCommitManager:
             else:
                 event.reply.fail(error)
 
-        self._enqueue(
-            PendingCommit(offsets, on_done, *self._new(offsets), retries=True, is_last=event.is_last, reply=event.reply)
-        )
+        self._enqueue(offsets, on_done, retries=True, is_last=event.is_last, reply=event.reply)
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
         """Once; the callback runs on the application thread."""
@@ -125,7 +123,7 @@ class OffsetCommitManager:
                 log.warning("asynchronous commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(PendingCommit(offsets, on_done, *self._new(offsets), deadline_ms=deadline_ms))
+        self._enqueue(offsets, on_done, deadline_ms=deadline_ms)
 
     def auto_commit(self, now_ms: float) -> None:
         """Commit what was delivered, without anybody waiting: the timer is due, or an assignment is about to change."""
@@ -139,7 +137,7 @@ class OffsetCommitManager:
                 log.log(level, "auto-commit of %s failed: %s", _names(offsets), error)
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
-        self._enqueue(PendingCommit(offsets, on_done, *self._new(offsets), deadline_ms=deadline_ms))
+        self._enqueue(offsets, on_done, deadline_ms=deadline_ms)
 
     @property
     def has_unsent(self) -> bool:
@@ -161,10 +159,6 @@ class OffsetCommitManager:
                 )
         self._report()
 
-    def _new(self, offsets: Offsets) -> tuple[RequestState, int, dict[TopicPartition, UUID]]:
-        ids = {tp: self._topic_id(tp) for tp in offsets}
-        return RequestState(self._backoff), self._coordinator.look_ups, ids
-
     def _topic_id(self, tp: TopicPartition) -> UUID:
         """The id of the topic that a position is in: of the one that has served it, or else of the one in metadata."""
         partition = self._subscription.partitions.get(tp)
@@ -172,7 +166,27 @@ class OffsetCommitManager:
             return partition.topic_id
         return self._metadata.cluster.topic_id(tp.topic)
 
-    def _enqueue(self, commit: PendingCommit) -> None:
+    def _enqueue(
+        self,
+        offsets: Offsets,
+        on_done: OnDone,
+        *,
+        retries: bool = False,
+        is_last: bool = False,
+        reply: Reply[None] | None = None,
+        deadline_ms: float = NEVER_MS,
+    ) -> None:
+        commit = PendingCommit(
+            offsets,
+            on_done,
+            RequestState(self._backoff),
+            self._coordinator.look_ups,
+            {tp: self._topic_id(tp) for tp in offsets},
+            retries=retries,
+            is_last=is_last,
+            reply=reply,
+            deadline_ms=deadline_ms,
+        )
         self._commits.append(commit)
         if commit.offsets:
             self._unsent.append(commit)

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from kwire.managers.membership import Membership
     from kwire.metrics.coordinator import CoordinatorMetrics
     from kwire.model import TopicPartition
-    from kwire.subscription.partition import AssignedPartition
     from kwire.subscription.subscription import Subscription
 
 UNANSWERED_SHARE = 0.5
@@ -181,7 +180,7 @@ class _Lags:
         self.due_ms = now_ms + LAG_EACH_MS
         self._behind &= self._subscription.partitions.keys()
         for tp, partition in self._subscription.partitions.items():
-            lag = self._lag(partition)
+            lag = partition.lag(read_committed=self._read_committed)
             if lag is None:
                 continue
             if lag > self._bound and tp not in self._behind:
@@ -190,9 +189,3 @@ class _Lags:
             elif lag <= self._bound * RECOVERED_SHARE and tp in self._behind:
                 self._behind.remove(tp)
                 yield LagRecovered(partition=tp, lag=lag, bound=self._bound)
-
-    def _lag(self, partition: AssignedPartition) -> int | None:
-        if partition.consumed is None or not partition.has_position:
-            return None
-        end = partition.end_offset(read_committed=self._read_committed)
-        return max(0, end - partition.consumed.offset) if end >= 0 else None

@@ -76,7 +76,7 @@ class PartitionDescriber:
             position=consumed.offset if has_position and consumed is not None else None,
             fetch_position=partition.fetch_offset if has_position else None,
             committed=partition.committed_offset,
-            lag=self._lag(partition),
+            lag=partition.lag(read_committed=self._read_committed),
             high_watermark=None if ends is None else ends.high_watermark,
             last_stable_offset=None if ends is None else ends.last_stable_offset,
             is_fetch_in_flight=fetch.is_in_flight,
@@ -88,12 +88,6 @@ class PartitionDescriber:
     def _leader(self, tp: TopicPartition) -> Node | None:
         leader_id = self._metadata.cluster.leader_id(tp)
         return None if leader_id is None else self._metadata.cluster.nodes[leader_id]
-
-    def _lag(self, partition: AssignedPartition) -> int | None:
-        end = partition.end_offset(read_committed=self._read_committed)
-        if partition.consumed is None or not partition.has_position or end < 0:
-            return None
-        return max(0, end - partition.consumed.offset)
 
     # --- why nothing comes ----------------------------------------------------------------------------------
 
@@ -159,16 +153,17 @@ class PartitionDescriber:
         return Cause(kind=CauseKind.LOOKING_UP, text=text)
 
     def _at_position(self, partition: AssignedPartition, *, is_answered: bool) -> Iterator[Cause]:
+        lag = partition.lag(read_committed=self._read_committed)
         if partition.is_ahead:
             text = f"all up to offset {partition.fetch_offset} is fetched, and the application has not come back for it"
             yield Cause(kind=CauseKind.NOT_TAKEN, text=text)
         elif partition.stop_offset is not None and partition.fetch_offset >= partition.stop_offset:
             yield Cause(kind=CauseKind.AT_END, text=f"all of it is fetched up to offset {partition.stop_offset}")
-        elif self._lag(partition) == 0 and self._read_committed and partition.has_open_transaction:
+        elif lag == 0 and self._read_committed and partition.has_open_transaction:
             waiting = f"{partition.last_stable_offset} to {partition.high_watermark}"
             text = f"the records from offset {waiting} wait for a transaction to end"
             yield Cause(kind=CauseKind.OPEN_TRANSACTION, text=text)
-        elif self._lag(partition) == 0 and is_answered:  # else nobody knows what is new
+        elif lag == 0 and is_answered:  # else nobody knows what is new
             yield Cause(kind=CauseKind.AT_END, text="there is nothing new in it")
 
 

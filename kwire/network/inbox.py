@@ -190,9 +190,7 @@ class Inbox:
         partition = self._subscription.partitions.get(event.partition)
         if partition is None or partition.consumed is None or not partition.has_position:
             return None
-        position = partition.consumed.offset if event.position is None else event.position
-        end = partition.end_offset(read_committed=self._read_committed)
-        return max(0, end - position) if end >= 0 else None
+        return partition.lag(read_committed=self._read_committed, position=event.position)
 
     def _log_ends(self, event: GetLogEnds) -> LogEnds | None:
         partition = self._subscription.partitions.get(event.partition)

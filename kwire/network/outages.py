@@ -1,7 +1,7 @@
 """What the log says of brokers that cannot be reached: a warning when it begins, a line when it is over.
 
-Single attempts are logged at DEBUG. Losing a connection that was of use is no outage yet, as brokers close idle ones:
-the next attempt shows whether it is. Nor is it an outage if another connection to the same address is of use: the
+Further failed attempts are logged at DEBUG. Losing a connection that was of use is no outage yet, as brokers close idle
+ones: the next attempt shows whether it is. Nor is it an outage if another connection to the same address is of use: the
 broker may allow a client no more.
 """
 
@@ -57,28 +57,35 @@ class OutageLog:
         Args:
             is_in_use: Whether another one to the same address is of use.
         """
-        node = connection.node
-        address, fields = node.address, {"broker": f"{node.host}:{node.port}"}
-        known = self._outages.get(address)
-        is_refused = isinstance(error, AuthenticationError)
+        node, is_refused = connection.node, isinstance(error, AuthenticationError)
+        known = self._outages.get(node.address)
         if (connection.is_proven or is_in_use) and not is_refused:
-            level = logging.INFO if now_ms - self._told_ms.get(address, -QUIET_MS) >= QUIET_MS else logging.DEBUG
-            if level == logging.INFO:
-                self._told_ms[address] = now_ms
-            note = "" if connection.is_proven else IN_USE
-            log.log(level, "%s%s", error, note, extra=fields)
+            self._log_loss(connection, error, now_ms)
         elif known is None or known.kind is not type(error):
-            log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra=fields)
-            since_ms = now_ms if known is None else known.since_ms
-            self._outages[address] = _Outage(since_ms, type(error), 1 if known is None else known.attempts + 1)
-            if known is None and self._operator is not None:
-                from kwire.consumer_events import BrokerUnreachable
-
-                self._operator.tell(BrokerUnreachable(broker=fields["broker"], error=str(error)))
+            log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra={"broker": _name(node)})
+            since_ms, attempts = (now_ms, 0) if known is None else (known.since_ms, known.attempts)
+            self._outages[node.address] = _Outage(since_ms, type(error), attempts + 1)
+            if known is None:
+                self._tell_unreachable(node, error)
         else:
-            log.debug("%s", error, extra=fields)
-            self._outages[address] = known._replace(attempts=known.attempts + 1)
+            log.debug("%s", error, extra={"broker": _name(node)})
+            self._outages[node.address] = known._replace(attempts=known.attempts + 1)
         self._forget()
+
+    def _log_loss(self, connection: Dialled, error: KafkaError, now_ms: float) -> None:
+        """A lost connection that is no outage: at INFO once in a while."""
+        address = connection.node.address
+        is_quiet = now_ms - self._told_ms.get(address, -QUIET_MS) < QUIET_MS
+        if not is_quiet:
+            self._told_ms[address] = now_ms
+        level, note = logging.DEBUG if is_quiet else logging.INFO, "" if connection.is_proven else IN_USE
+        log.log(level, "%s%s", error, note, extra={"broker": _name(connection.node)})
+
+    def _tell_unreachable(self, node: Node, error: KafkaError) -> None:
+        if self._operator is not None:
+            from kwire.consumer_events import BrokerUnreachable
+
+            self._operator.tell(BrokerUnreachable(broker=_name(node), error=str(error)))
 
     def over(self, connection: Dialled, now_ms: float) -> None:
         """A connection is of use. One that was made before the outage says nothing: it may be about to break, too."""
@@ -87,18 +94,17 @@ class OutageLog:
         if outage is None or connection.dialled_at_ms < outage.since_ms:
             return
         del self._outages[node.address]
+        broker, outage_ms = _name(node), now_ms - outage.since_ms
         if self._operator is not None:
             from kwire.consumer_events import BrokerReachable
 
-            outage_ms = now_ms - outage.since_ms
-            broker = f"{node.host}:{node.port}"
             self._operator.tell(BrokerReachable(broker=broker, outage_ms=outage_ms, attempts=outage.attempts))
         log.info(
             "broker %s is of use again, after %.1f s and %d failed attempts",
             node,
-            (now_ms - outage.since_ms) / 1000.0,
+            outage_ms / 1000.0,
             outage.attempts,
-            extra={"broker": f"{node.host}:{node.port}", "outage_s": round((now_ms - outage.since_ms) / 1000.0, 3)},
+            extra={"broker": broker, "outage_s": round(outage_ms / 1000.0, 3)},
         )
 
     def _forget(self) -> None:
@@ -106,3 +112,8 @@ class OutageLog:
         for known in (self._outages, self._told_ms):
             if len(known) > MOST_ADDRESSES:
                 known.pop(next(iter(known)))
+
+
+def _name(node: Node) -> str:
+    """As in events and fields of the log; `str(node)` has its id as well."""
+    return f"{node.host}:{node.port}"

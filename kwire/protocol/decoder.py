@@ -36,7 +36,7 @@ from kwire.protocol.primitives import (
     Unique,
 )
 from kwire.protocol.schema import Message, Structure, fresh_default
-from kwire.protocol.source import FunctionBody, Place
+from kwire.protocol.source import FunctionBody, Place, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -106,7 +106,7 @@ class DecoderWriter:
         for item in fields.absent:
             self._default(f"{variable}.{item.name}", item.default)
         for member in fields.plain:
-            self.value(member.type, f"{variable}.{member.name}", _join(path, member.name))
+            self.value(member.type, f"{variable}.{member.name}", path_of(path, member.name))
         if fields.tagged is None:
             self._source.add(f"{variable}._unknown_tagged_fields = ()")
         else:
@@ -243,9 +243,9 @@ class DecoderWriter:
     def _tagged_section(self, tagged: Mapping[int, FieldInPlace], variable: str, path: str) -> None:
         """KIP-482: a count, then each field as tag, size and data. Almost always the count is 0."""
         count = self._source.fresh("t")
-        self._fixed("B", count, _join(path, "tagged fields"))
+        self._fixed("B", count, path_of(path, "tagged fields"))
         self.flush()
-        place = Place(_join(path, "tagged fields"))
+        place = Place(path_of(path, "tagged fields"))
         for member in tagged.values():
             self._default(f"{variable}.{member.name}", member.declared.default)
         if not tagged:
@@ -264,14 +264,14 @@ class DecoderWriter:
 
     def _known_tags(self, tagged: Mapping[int, FieldInPlace], count: str, variable: str, path: str) -> None:
         tag, tail, unknown = (self._source.fresh(stem) for stem in ("tag", "tail", "unknown"))
-        place = Place(_join(path, "tagged fields"))
+        place = Place(path_of(path, "tagged fields"))
         self._source.add(f"{tag} = -1")
         self._source.add(f"{unknown} = []")
         with self._source.block(f"for _ in range({count}):"):
             self._source.add(f"{tag}, pos, {tail} = next_tag(data, pos, end, {tag})", place)
             for number, member in tagged.items():
                 with self._source.block(f"if {tag} == {number}:"):
-                    self.value(member.type, f"{variable}.{member.name}", _join(path, member.name))
+                    self.value(member.type, f"{variable}.{member.name}", path_of(path, member.name))
                     self.flush()
             known = ", ".join(map(str, tagged))
             with self._source.block(f"if {tag} not in ({known},):"):
@@ -296,10 +296,6 @@ class DecoderWriter:
 @cache
 def _unpack_from(fmt: str) -> object:
     return struct.Struct(">" + fmt).unpack_from
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def write_decoder(layout: Fields, title: str, version: int) -> FunctionBody:

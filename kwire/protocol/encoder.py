@@ -35,7 +35,7 @@ from kwire.protocol.primitives import (
     Unique,
 )
 from kwire.protocol.schema import Field, Message, Structure
-from kwire.protocol.source import FunctionBody, Place
+from kwire.protocol.source import FunctionBody, Place, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -60,8 +60,8 @@ KINDS = {
 # --- what the generated code calls ------------------------------------------------------------------------------------
 
 
-def long_varint(value: int) -> bytes:
-    """An unsigned varint of more than one byte."""
+def unsigned_varint(value: int) -> bytes:
+    """Seven bits a byte, the lowest first; the highest bit says that there is more."""
     found = bytearray()
     while value > 127:
         found.append(value & 0x7F | 0x80)
@@ -92,8 +92,8 @@ def tagged_section(known: list[Tag], unknown: tuple[Tag, ...]) -> bytes:
     numbers = [tag for tag, _ in tags]
     if len(set(numbers)) < len(numbers):
         raise MalformedError(f"the tags {numbers} are not unique")
-    heads = (long_varint(tag) + long_varint(len(data)) + data for tag, data in tags)
-    return long_varint(len(tags)) + b"".join(heads)
+    heads = (unsigned_varint(tag) + unsigned_varint(len(data)) + data for tag, data in tags)
+    return unsigned_varint(len(tags)) + b"".join(heads)
 
 
 def pack_many(fmt: str, values: list[object]) -> bytes:
@@ -102,7 +102,7 @@ def pack_many(fmt: str, values: list[object]) -> bytes:
 
 
 RUNTIME: dict[str, object] = {
-    "long_varint": long_varint,
+    "unsigned_varint": unsigned_varint,
     "as_list": as_list,
     "as_bytes": as_bytes,
     "tagged_section": tagged_section,
@@ -132,12 +132,12 @@ class EncoderWriter:
         for item in fields.absent:
             self._refuse_value(item, variable, path)
         for member in fields.plain:
-            self.value(member.type, f"{variable}.{member.name}", _join(path, member.name))
+            self.value(member.type, f"{variable}.{member.name}", path_of(path, member.name))
         if fields.tagged is not None:
             self._tagged_section(fields.tagged, variable, path)
             return
         with self._source.block(f"if {variable}._unknown_tagged_fields:"):
-            self._source.add(f"raise lacking({_join(path, 'tagged fields')!r})")
+            self._source.add(f"raise lacking({path_of(path, 'tagged fields')!r})")
 
     def value(self, wire: Construct, expression: str, path: str) -> None:
         """Write a value of any type."""
@@ -190,7 +190,7 @@ class EncoderWriter:
         if length.max_length < MAX_LENGTH:  # nothing longer fits into memory, and the frame's own length stops it
             with self._source.block(f"if {variable} > {length.max_length}:"):
                 self._source.add("raise MalformedError", place)
-        short = f"ONE_BYTE[{variable} + 1] if {variable} < 127 else long_varint({variable} + 1)"
+        short = f"ONE_BYTE[{variable} + 1] if {variable} < 127 else unsigned_varint({variable} + 1)"
         self._source.add(f"{self._put}({short})", place)
 
     def _text(self, wire: Text, expression: str, path: str) -> None:
@@ -255,18 +255,18 @@ class EncoderWriter:
         for tag, member in tagged.items():
             self._tagged_field(tag, member, known, variable, path)
         condition = f"{known} or {unknown}" if tagged else unknown
-        place = Place(_join(path, "tagged fields"), "", "tuples of unique tags and bytes", unknown)
+        place = Place(path_of(path, "tagged fields"), "", "tuples of unique tags and bytes", unknown)
         self._source.add(f'{self._put}(tagged_section({known}, {unknown}) if {condition} else b"\\0")', place)
 
     def _tagged_field(self, tag: int, member: FieldInPlace, known: str, variable: str, path: str) -> None:
         """Defaults are not written (KIP-482); everything else goes through a part list of its own, for its size."""
         expression = f"{variable}.{member.name}"
         parts, outer = self._source.fresh("parts"), self._put
-        place = Place(_join(path, member.name), "", "of its declared type", expression)
+        place = Place(path_of(path, member.name), "", "of its declared type", expression)
         with self._source.block(f"if {self._differs(expression, member.declared.default)}:", place):
             self._source.add(f"{parts} = []")
             self._put = f"{parts}.append"
-            self.value(member.type, expression, _join(path, member.name))
+            self.value(member.type, expression, path_of(path, member.name))
             self.flush()
             self._put = outer
             self._source.add(f'{known}.append(({tag}, b"".join({parts})))')
@@ -275,9 +275,9 @@ class EncoderWriter:
         """Kafka's rule: a value for a field that the version lacks is an error, unless the field is ignorable."""
         if not item.ignorable:
             expression = f"{variable}.{item.name}"
-            place = Place(_join(path, item.name), "", "left out in this version", expression)
+            place = Place(path_of(path, item.name), "", "left out in this version", expression)
             with self._source.block(f"if {self._differs(expression, item.default)}:", place):
-                self._source.add(f"raise lacking({_join(path, item.name)!r})")
+                self._source.add(f"raise lacking({path_of(path, item.name)!r})")
 
     def _differs(self, expression: str, default: object) -> str:
         if isinstance(default, list):
@@ -291,10 +291,6 @@ class EncoderWriter:
 @cache
 def _pack(fmt: str) -> object:
     return struct.Struct(">" + fmt).pack
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
 
 
 def write_encoder(layout: Fields, title: str) -> FunctionBody:

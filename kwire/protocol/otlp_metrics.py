@@ -13,6 +13,8 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from typing import NamedTuple
 
+from kwire.protocol.encoder import unsigned_varint
+
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 
 
@@ -76,7 +78,7 @@ def _text(field: int, text: str) -> bytes:
 
 def _sub(field: int, content: bytes) -> bytes:
     """A message within another, or a text: its length, then itself."""
-    return _key(field, _BYTES) + _varint(len(content)) + content
+    return _key(field, _BYTES) + unsigned_varint(len(content)) + content
 
 
 def _fixed(field: int, eight_bytes: bytes) -> bytes:
@@ -84,18 +86,8 @@ def _fixed(field: int, eight_bytes: bytes) -> bytes:
 
 
 def _number(field: int, value: int) -> bytes:
-    return _key(field, _VARINT) + _varint(value)
+    return _key(field, _VARINT) + unsigned_varint(value)
 
 
 def _key(field: int, kind: int) -> bytes:
-    return _varint(field << 3 | kind)
-
-
-def _varint(value: int) -> bytes:
-    """Seven bits a byte, the lowest first; the highest bit says that there is more."""
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+    return unsigned_varint(field << 3 | kind)

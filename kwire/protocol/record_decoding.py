@@ -21,7 +21,7 @@ from kwire.protocol.record_few import MOST_RECORDS, few_columns
 from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
 from kwire.protocol.record_payloads import Inflation, Payloads, of_magic_2
 from kwire.protocol.record_portions import are_enough, fits, fitting, rest_of, split
-from kwire.protocol.record_varints import DamagedRecordError, Ints
+from kwire.protocol.record_varints import DamagedRecordError, Ints, ints_of
 from kwire.protocol.records_legacy import decode_message
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def _portion(
     if taken == run[0].record_count:
         return run[:1], Payloads(buffer, starts[:1], ends[:1]), None
     front = run[0]._replace(record_count=taken)
-    return [front], Payloads(buffer, starts[:1], _column([place])), rest_of(run[0], buffer, taken, place, end)
+    return [front], Payloads(buffer, starts[:1], ints_of([place])), rest_of(run[0], buffer, taken, place, end)
 
 
 def _many(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns:
@@ -224,7 +224,3 @@ def _columns(batches: Sequence[Batch], buffer: Buffer, counts: Ints, fields: Rec
         value_lengths=fields.value_lengths,
         headers_at=fields.headers,
     )
-
-
-def _column(numbers: Sequence[int]) -> Ints:
-    return np.array(numbers, dtype=np.int64)

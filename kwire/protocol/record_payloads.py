@@ -19,6 +19,7 @@ from kwire.protocol.inflation_in_c import InflationInC, can_begin, inflation_in_
 from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LEAST_LENGTH_BYTES, Batch, Buffer, codec_of_first
 from kwire.protocol.record_batch_columns import BatchColumns, are_of_one_buffer, column
 from kwire.protocol.record_boundaries import DamagedBatchError
+from kwire.protocol.record_varints import ints_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,7 +98,7 @@ class Inflation:
             self._in_c = self._inflation_in_c()
         behind = [] if self._in_c is None else self._in_c.places()
         self._inflate_others(behind)
-        return Payloads(self._buffer.finish(), _column([0, *behind[:-1]]), _column(behind))
+        return Payloads(self._buffer.finish(), ints_of([0, *behind[:-1]]), ints_of(behind))
 
     def _inflation_in_c(self) -> InflationInC | None:
         if self._budget_bytes is None:
@@ -148,7 +149,3 @@ def inflate_payload(batch: Batch, limit_bytes: int) -> Buffer:
     """The batch's records, uncompressed, as one stretch of bytes."""
     packed = memoryview(batch.data)[batch.payload_start : batch.end]
     return decompress(batch.codec, packed, limit_bytes=limit_bytes)
-
-
-def _column(numbers: Sequence[int]) -> Ints:
-    return np.array(numbers, dtype=np.int64)

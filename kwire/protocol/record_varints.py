@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 Ints: TypeAlias = "NDArray[np.int64]"
@@ -19,6 +21,11 @@ Octets: TypeAlias = "NDArray[np.uint8]"
 VARINT_BYTES = 5
 VARLONG_BYTES = 10
 _U32 = 0xFFFFFFFF
+
+
+def ints_of(numbers: Sequence[int]) -> Ints:
+    """The numbers as a column."""
+    return np.array(numbers, dtype=np.int64)
 
 
 class DamagedRecordError(Exception):

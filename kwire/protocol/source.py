@@ -29,6 +29,11 @@ class Place:
     expression: str = ""
 
 
+def path_of(owner: str, name: str) -> str:
+    """The path of a field. `owner` is that of the structure which has it, and empty for the message itself."""
+    return f"{owner}.{name}" if owner else name
+
+
 class FunctionBody:
     """Lines of one function body; `names` are the constants it refers to."""
 

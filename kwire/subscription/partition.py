@@ -168,6 +168,17 @@ class AssignedPartition:
         """The offset behind the last readable record, or -1 while no fetch has told it."""
         return self.last_stable_offset if read_committed else self.high_watermark
 
+    def lag(self, *, read_committed: bool, position: int | None = None) -> int | None:
+        """How many offsets the application is behind `end_offset`; None while that, or how far it got, is not known.
+
+        Args:
+            position: How far it got, where that is known better than here.
+        """
+        end = self.end_offset(read_committed=read_committed)
+        if self.consumed is None or not self.has_position or end < 0:
+            return None
+        return max(0, end - (self.consumed.offset if position is None else position))
+
     def has_lag(self, *, read_committed: bool) -> bool:
         """Whether there are records that are not fetched yet, as of the last fetch."""
         return self.fetch_offset < self.end_offset(read_committed=read_committed)
