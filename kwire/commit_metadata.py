@@ -10,11 +10,11 @@ import zlib
 
 LIMIT_CHARS = 4096
 LAG_PREFIX = "kwire-lag1:"
-"""Of the ranges that are not done (`kwire.parallel_rebalance.token`)."""
+"""In front of the ranges that are not done (`kwire.parallel_rebalance.token`)."""
 HEAD_PREFIX = "kwire-head1:"
-"""Of a `HeadMark` in the head's log: whose progress the offset is (there, too)."""
+"""In front of a `HeadMark` in the head's log, which says whose progress the offset is (there, too)."""
 MAP_PREFIX = "kwire2:"
-"""Of the offsets behind the committed one that a processor has finished (`kwire.processing.offset_map`)."""
+"""In front of the offsets behind the commit that a processor has finished (`kwire.processing.offset_map`)."""
 _USER = "\n"
 _BASE = 36
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -14,10 +14,10 @@ SubscriptionEpoch = NewType("SubscriptionEpoch", int)
 NOT_SUBSCRIBED = SubscriptionEpoch(0)
 
 Generation = NewType("Generation", int)
-"""Of a classic group: each rebalance begins a new one, and the coordinator refuses requests with an older one."""
+"""The generation of a classic group: each rebalance begins a new one, and requests of an older one are refused."""
 
 MemberEpoch = NewType("MemberEpoch", int)
-"""Of a member by the consumer protocol (KIP-848): which of its assignments it has taken over."""
+"""The epoch of a member of the consumer protocol (KIP-848): which of its assignments it has taken over."""
 
 GenerationOrMemberEpoch: TypeAlias = Generation | MemberEpoch
 """What requests to a coordinator carry (OffsetCommit's field of that name), by either protocol."""

@@ -323,7 +323,7 @@ class GetCatchUp(NamedTuple):
 
 
 class GetClientInstanceId(NamedTuple):
-    """By which id brokers know this client's metrics (KIP-714)."""
+    """The id that brokers know this client's metrics by (KIP-714)."""
 
     reply: Reply[UUID]
 

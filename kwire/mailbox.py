@@ -222,7 +222,7 @@ class Mailbox:
         self.notify()
 
     def forget_other_threads(self, error: KafkaError) -> None:
-        """In a process that was forked: the network thread is the other process's, and each call raises `error`."""
+        """Forget the network thread, in a process that was forked: it runs in the other. Each call raises `error`."""
         self._lock = RLock()
         self._waiters = []
         self._wake_network = None

@@ -213,5 +213,5 @@ def leader_epoch_or_none(leader_epoch: int) -> int | None:
 
 
 def leader_epoch_number(leader_epoch: int | None) -> int:
-    """The same the other way: as Kafka, and other clients' classes, write it."""
+    """The inverse of `leader_epoch_or_none`: -1 for None, as Kafka and other clients' classes have it."""
     return NO_LEADER_EPOCH if leader_epoch is None else leader_epoch

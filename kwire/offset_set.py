@@ -45,7 +45,7 @@ class OffsetSet(tuple[range, ...]):
         return OffsetSet((*self, *more))
 
     def __sub__(self, taken: Iterable[range]) -> OffsetSet:
-        """Without the offsets of another set."""
+        """The offsets of this set that are not in the other one."""
         holes = taken if isinstance(taken, OffsetSet) else OffsetSet(taken)
         if not self or not holes:
             return self

@@ -33,7 +33,7 @@ module = _loaded()
 
 
 def standing() -> str:
-    """Whether it is used, and why not."""
+    """In words, whether the module in C is used, and if not, why."""
     if module is not None:
         return "speedups in C: yes"
     why = f"{VARIABLE} is set" if os.environ.get(VARIABLE) else "not compiled for this version"

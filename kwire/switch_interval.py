@@ -14,7 +14,7 @@ import threading
 from types import TracebackType
 
 SHORT_INTERVAL_S = 0.00005
-"""With twice as much, records come a third slower; with two fifths of it, no faster (measured)."""
+"""With an interval twice as long, records come a third slower; with two fifths of it, no faster (measured)."""
 
 
 class _SwitchInterval:
@@ -48,7 +48,7 @@ class _SwitchInterval:
                 self._restore_without_users()
 
     def begin_anew(self) -> None:
-        """In the child of a fork, where the threads that wanted it short, or held the lock, do not exist."""
+        """Forget all users, in the child of a fork: threads that wanted it short, or held the lock, do not exist."""
         had_users = bool(self._users)
         self._begin()
         if had_users:

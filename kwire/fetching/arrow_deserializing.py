@@ -61,7 +61,7 @@ def deserialized_column(
 def _arrays(
     chunks: Sequence[PartitionRecords[K, V]], column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Array]
 ) -> Iterator[pa.Array]:
-    """One for all chunks, or, if the topic is asked for, one for those of each topic that follow each other."""
+    """One array for all chunks; if `make` wants the topic, one for each run of chunks of the same topic."""
     if not takes_context(make):
         yield make(_combined(column))
         return

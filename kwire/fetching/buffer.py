@@ -189,7 +189,7 @@ class FetchBuffer:
         return (fetch for fetch in self._fetches if fetch.topic_partition not in withheld)
 
     def retake(self) -> list[CompletedFetch]:
-        """All that is taken; after an exception the taker may not know of the last one."""
+        """All fetches that are taken. After an exception the taker may not know of the last one."""
         with self._lock:
             for fetch in self._taken:
                 if fetch in self._fetches:  # the exception came between the two lines of `take`
@@ -223,7 +223,7 @@ class FetchBuffer:
             child.clear()
 
     def forget_other_threads(self) -> None:
-        """In a process that was forked: another thread may have held the lock, and is not there."""
+        """Make a new lock, in a process that was forked: a thread that held the old one does not run here."""
         self._lock = Lock()
         for child in self.children:
             child.forget_other_threads()

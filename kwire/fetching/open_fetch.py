@@ -233,7 +233,7 @@ class OpenFetch:
 
 
 def _in_order(decoded: Decoded) -> Decoded:
-    """Without records that go back, be it within a batch or because batches overlap: damage, at the first of them."""
+    """Cut off in front of the first record whose offset does not ascend, as in batches that overlap: damage."""
     columns = decoded.columns
     good = columns.rows_in_order()
     if good == len(columns):

@@ -88,7 +88,7 @@ class RequestState:
         self.not_before_ms = now_ms + self._backoff.delay_ms(self.failures)
 
     def again(self, now_ms: float) -> None:
-        """It was no failure, but has to be repeated: at once the first time in a row, then with the back-off."""
+        """Repeat the request, though it did not fail: at once the first time in a row, then with the back-off."""
         self.failed(now_ms)
         if self.failures == 1:
             self.not_before_ms = now_ms

@@ -162,12 +162,12 @@ class HeartbeatSchedule:
         self._next_at_ms = 0.0
 
     def give_up(self) -> None:
-        """Nobody waits for an answer any more; the back-off of earlier failures still counts."""
+        """Ignore the answer to the heartbeat in flight; the back-off of earlier failures still counts."""
         self.number += 1
         self._request.cancelled()
 
     def reset(self) -> None:
-        """The past does not matter for what is sent next."""
+        """Begin anew: ignore the answer to the heartbeat in flight, and forget the back-off."""
         self.number += 1
         self._request.reset()
 
@@ -207,7 +207,7 @@ def heartbeat_outcome(code: ErrorCode, *, joining: bool) -> HeartbeatOutcome:
 
 
 def unsupported(error: KafkaError, *, uses_regex: bool) -> UnsupportedVersionError:
-    """The same error with the way out."""
+    """The same error, with advice on what to do."""
     advice = "set group_protocol='classic'"
     if uses_regex:
         advice = f"subscribe with re.compile(...) instead of SubscriptionPattern (Kafka 4.0), or {advice}"

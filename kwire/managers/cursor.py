@@ -30,7 +30,7 @@ class Positions(OutOfRange, RequestManager, Protocol):
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether it matters that the application polls."""
+        """Whether the network thread has to hear of the next poll."""
         ...
 
     def on_poll(self) -> None:
@@ -88,7 +88,7 @@ class CursorManagers(Generic[P_co]):
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether it matters that the application polls."""
+        """Whether the network thread has to hear of the next poll."""
         return self.validation.awaits_poll or self.positions.awaits_poll
 
     def on_poll(self) -> None:

@@ -105,7 +105,7 @@ class FindCoordinatorManager:
             self.lost(error)
 
     def close(self) -> None:
-        """Nobody needs it any more."""
+        """Look for the coordinator no more."""
         self._is_needed = False
         self._node = None
 

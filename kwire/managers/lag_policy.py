@@ -29,11 +29,11 @@ class GroupCommits(RequestManager, Protocol):
     """Commits to one log of the group or to several."""
 
     def commit(self, event: Commit) -> None:
-        """Until it succeeds, is refused for good, or the caller gives up."""
+        """Commit; retried until it succeeds, is refused for good, or the caller gives up."""
         ...
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
-        """Once; the callback runs on the application thread."""
+        """Commit, without retries; the callback runs on the application thread."""
         ...
 
     def auto_commit(self, now_ms: float) -> None:

@@ -60,7 +60,7 @@ class OffsetQuery:
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether it is with a broker, and somebody waits for that."""
+        """Whether it was sent, and somebody waits for the answer."""
         return self.state.in_flight and not self.reply.done and not self.reply.abandoned
 
     def may_be(self, offset: int) -> bool:

@@ -31,7 +31,8 @@ Topics: TypeAlias = frozenset[str] | None
 ON_DEMAND = 0.0  # a moment that has always passed
 SHORTEST_TRIGGER_MS = 1_000.0  # time to dial somebody: a shorter trigger would hang up on each bootstrap server
 FIRST_VERSION_WITH_EPOCHS = 9
-"""In older versions brokers (Kafka 2.1 to 2.3) may name epochs that are long over (KAFKA-9212)."""
+"""The first version of Metadata whose epochs are believed. In older ones brokers (Kafka 2.1 to 2.3) may name epochs
+that are long over (KAFKA-9212)."""
 NO_AUTO_CREATION_MIN_VERSION = 4  # KIP-204: older brokers create whatever they are asked about
 
 

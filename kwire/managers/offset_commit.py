@@ -42,7 +42,8 @@ from kwire.subscription.subscription import Subscription
 log = part_logger("offsets")
 
 LAST_VERSION_WITH_NAMES = 9
-"""Of OffsetCommit. Later ones name topics by id alone, so a position never lands in another topic of the same name."""
+"""The last version of OffsetCommit with topic names. Later ones have topic ids alone, so a position never lands in
+another topic of the same name."""
 _LOST = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -99,7 +100,7 @@ class OffsetCommitManager:
     # --- what the application thread asks for ---------------------------------------------------------------
 
     def commit(self, event: Commit) -> None:
-        """Until it succeeds, is refused for good, or the caller gives up."""
+        """Commit; retried until it succeeds, is refused for good, or the caller gives up."""
         offsets = self._log.delivered() if event.offsets is None else event.offsets
 
         def on_done(error: KafkaError | None) -> None:
@@ -111,7 +112,7 @@ class OffsetCommitManager:
         self._enqueue(offsets, on_done, retries=True, is_last=event.is_last, reply=event.reply)
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
-        """Once; the callback runs on the application thread."""
+        """Commit, without retries; the callback runs on the application thread."""
         offsets = self._log.delivered() if event.offsets is None else event.offsets
 
         def on_done(error: KafkaError | None) -> None:

@@ -46,7 +46,7 @@ class _Answered(Protocol):
 class _Lookup:
     """One look-up until it is answered. Partitions found so far stay found when others must be asked for again.
 
-    `coordinator_asked` is how often the coordinator had been looked for before.
+    `coordinator_asked` is how many coordinator look-ups had been sent when it was made.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class OffsetFetchManager:
         self.look_up(event.partitions, part)
 
     def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None:
-        """Where the group was, asked until there is an answer, or nobody waits for it."""
+        """Look up committed offsets, until there is an answer, or nobody waits for it."""
         state = RequestState(self._backoff)
         self._pending.append(_Lookup(partitions, reply, state, self._coordinator.look_ups))
 
@@ -148,7 +148,8 @@ class OffsetFetchManager:
         self._take(lookup, answered(whole.topics, lookup.partitions), now_ms)
 
     def _is_epoch_error(self, code: ErrorCode, identity: GroupIdentity) -> bool:
-        """Whether the trouble is with who asked (KIP-848). The question stands: to give up would mean a reset."""
+        """Whether the error is about the member's epoch (KIP-848). Then the look-up is repeated: to fail it would mean
+        a reset."""
         is_current = identity == self._member.identity()
         if code is ErrorCode.STALE_MEMBER_EPOCH:
             if is_current:
@@ -193,7 +194,7 @@ class OffsetFetchManager:
 
 
 def _as_user_wrote(position: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
-    """Without what kwire itself has in the metadata: a member with parallel rebalance may have committed it."""
+    """The position without kwire's own part of the metadata, which a member with parallel rebalance has committed."""
     if position is None or not position.metadata:
         return position
     return OffsetAndMetadata(position.offset, users_metadata(position.metadata), position.leader_epoch)

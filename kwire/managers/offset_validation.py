@@ -48,7 +48,7 @@ MIN_VERSION = 3  # before that, only brokers may ask (KIP-320)
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class _ValidationQuestion:
-    """One position under validation. `since_version` is the version of the metadata it was asked by."""
+    """One position under validation. `since_version` is the version of the metadata that named the leader."""
 
     topic_partition: TopicPartition
     assignment_epoch: AssignmentEpoch
@@ -60,7 +60,7 @@ class _ValidationQuestion:
 
 
 class _Divergence(NamedTuple):
-    """By what `leader` answered, its log differs from `divergent` on; None: it has nothing in common."""
+    """What the answer of `leader` showed: its log differs from offset `divergent` on. None: nothing is in common."""
 
     assignment_epoch: AssignmentEpoch
     leader: LeaderAndEpoch | None

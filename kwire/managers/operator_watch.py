@@ -138,7 +138,7 @@ def _passed(since_ms: float, limit_ms: float, share: float, now_ms: float) -> tu
 
 
 class _Rebalances:
-    """One that begins, and one that ends, as the metrics count them."""
+    """Whether a rebalance has begun or ended, by the metrics."""
 
     due_ms = NEVER_MS
 

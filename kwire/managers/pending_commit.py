@@ -1,4 +1,4 @@
-"""One commit until it is done, and the log it goes to: what `OffsetCommitManager` has a list of."""
+"""A commit until it is done, and the log that it goes to. `OffsetCommitManager` has a list of them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PendingCommit:
 
     @property
     def has_ids(self) -> bool:
-        """Whether it is known of each position which topic it is in."""
+        """Whether the topic id of each position is known."""
         return all(self.topic_ids[tp] != ZERO_UUID for tp in self.offsets)
 
     @property
@@ -137,4 +137,4 @@ class GroupLog:
         return self._subscription.consumed()
 
     def acknowledged(self, offsets: Offsets) -> None:
-        """Nobody has to know."""
+        """Does nothing: nobody has to know."""

@@ -326,7 +326,7 @@ class PositionsManager:
             self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
 
     def _tell_of_reset(self, tp: TopicPartition, offset: int) -> None:
-        """Nobody is told of what the application has asked for."""
+        """Tell operators of a reset, unless the application has asked for it."""
         before, reason = self._reset_from.pop(tp, (None, "its log was truncated"))
         if self._tell is None or reason == ASKED_FOR:
             return

@@ -111,7 +111,7 @@ class RequestManagers:
     def _membership(
         self, assignors: Sequence[Assignor], environment: Environment, backoff: Backoff
     ) -> tuple[Membership, Sequence[RequestManager]]:
-        """By the group's protocol; and all that keep it, in the order they are polled in."""
+        """The membership, by the group's protocol, and the managers that keep it, in the order of polling."""
         config, group = self._config, (self.subscription, self.coordinator, self.metadata, self._deliver, backoff)
         poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
         if config.group_protocol is GroupProtocol.CONSUMER:
@@ -207,11 +207,11 @@ class RequestManagers:
         return self._poll(self._in_order, now_ms)
 
     def poll_commits(self, now_ms: float) -> PollResult:
-        """The same of the commits alone, when the consumer is being closed: nobody joins or fetches any more."""
+        """As `poll`, for commits alone: the consumer is being closed, so nobody joins or fetches any more."""
         return self._poll((self.offset_commit, self.coordinator), now_ms)
 
     def poll_leaving(self, now_ms: float) -> PollResult:
-        """The same of the requests to leave alone."""
+        """As `poll`, for requests to leave alone."""
         return self._poll((self.membership.leaving, self.coordinator), now_ms)
 
     def _poll(self, managers: Iterable[RequestManager], now_ms: float) -> PollResult:

@@ -52,7 +52,7 @@ class SecondFetch:
         self._not_before_ms = -NEVER_MS
 
     def is_at(self, node_id: int) -> bool:
-        """Whether it is this broker that has a second connection."""
+        """Whether this broker has the second connection."""
         return self._second is not None and self._second.id.node_id == node_id
 
     def is_needed(self, now_ms: float) -> bool:
@@ -99,7 +99,7 @@ class SecondFetch:
         return NOTHING
 
     def _join(self, usual: FetchConnection, second: FetchConnection) -> Set[TopicPartition]:
-        """Between two fetches: what is in flight would be fetched twice."""
+        """Move partitions, between two fetches: those of a fetch in flight would be fetched twice."""
         if usual.request.in_flight or second.request.in_flight:
             return NOTHING
         self._waits = 0
@@ -108,8 +108,8 @@ class SecondFetch:
         return frozenset(self.partitions)
 
     def _leave(self, usual: FetchConnection, second: FetchConnection) -> Set[TopicPartition]:
-        """In front of a fetch that asks for them, so that none is without one. The second one's may still be in flight
-        for a partition that was read to its end: whichever brings news first is taken."""
+        """Take partitions back, just before a fetch over the usual connection, so that none is without one. The fetch
+        of the second connection may still be in flight for one that was read to its end: the first news counts."""
         leaving = set(self.partitions)
         if self._is_open:
             if usual.request.in_flight:

@@ -195,7 +195,7 @@ class TelemetryManager:
         return next((each for each in accepted if each in CODECS and each not in self._refused_codecs), NONE)
 
     def _fitting(self, points: Sequence[Point], codec: int) -> bytes:
-        """All of it, or without what is of single partitions, if that is more than the broker takes."""
+        """The points as bytes. If these are more than the broker takes, those of single partitions are left out."""
         packed = self._packed(points, codec)
         if 0 < self._subscription.telemetry_max_bytes < len(packed):
             log.warning(

@@ -45,7 +45,7 @@ class TopicNames:
         return self._in_snapshot.get(topic_id) or self._found.get(topic_id)
 
     def want(self, topic_ids: frozenset[UUID]) -> None:
-        """These are to be found; earlier wishes are forgotten."""
+        """Look up the names of these topics, and no longer those wanted before."""
         if topic_ids - self._wanted:
             self._request.not_before_ms = 0.0
         self._wanted = topic_ids

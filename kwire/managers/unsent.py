@@ -27,7 +27,7 @@ class Channel(Enum):
     SECOND_FETCH = auto()
     """The same, for half of the partitions: one answer is sent while another is read, see `managers.second_fetch`."""
     IDLE_FETCH = auto()
-    """The same, for partitions with nothing to say: their wait must not be the others'."""
+    """The same, for partitions without new records: the others must not wait for them."""
     NEW_FETCH = auto()
     """The same, for partitions that were sought or resumed while a fetch of others waits for records."""
     CHILD_FETCH = auto()

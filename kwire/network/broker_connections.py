@@ -50,7 +50,7 @@ class Stage(Enum):
 
 
 _STAGES = {"TLS": Stage.TLS, "version": Stage.VERSIONS, "SASL": Stage.LOGIN}
-"""By the names of the handshake's steps."""
+"""The stages, by the names of the handshake's steps."""
 
 
 @dataclass(slots=True)

@@ -195,7 +195,7 @@ class NetworkClient:
         self._connections.clear()
         self._completed.clear()
 
-    # --- for those who watch --------------------------------------------------------------------------------
+    # --- for `describe()`, and for errors -------------------------------------------------------------------
 
     @property
     def ever_connected(self) -> bool:
@@ -222,7 +222,7 @@ class NetworkClient:
         return found
 
     def _silent(self, now_ms: float) -> Iterator[BrokerConnectionFailure]:
-        """Those whose first answers do not come."""
+        """Connections whose first answer is late, as failures."""
         for each in self._connections.values():
             if not (each.is_ready or each.is_closed) and now_ms >= each.dialled_at_ms + SILENT_MS:
                 error = DisconnectError(f"no {each.waits_for} yet")
@@ -296,7 +296,8 @@ class NetworkClient:
         return None, soonest_ms
 
     def _candidates(self) -> list[Node]:
-        """Who may answer anything: the brokers of the metadata; while none is reachable, the bootstrap servers too."""
+        """Brokers that a request for any broker may go to: those of metadata; the bootstrap servers, while it names
+        none; both, while none of metadata's can be reached."""
         known = list(self._nodes().values())
         if not known:
             return self._bootstrap
@@ -390,7 +391,7 @@ class NetworkClient:
         return self._login_backoff if isinstance(error, AuthenticationError) else self._reconnect_backoff
 
     def _fail_unreachable(self, candidates: Sequence[Node]) -> None:
-        """Not one broker can be reached. Say so at once: those who wait have deadlines of their own."""
+        """Fail all requests for any broker, as none can be reached. Their callers have deadlines of their own."""
         error = self._failures.refusal(candidates, knows_brokers=bool(self._nodes()))
         if error is None:
             error = BootstrapError(f"no broker can be reached: {self._failures.reasons(candidates)}")

@@ -219,7 +219,7 @@ class Connection:
         self._put_out(frame)
 
     def _put_out(self, frame: bytes) -> None:
-        """At once, if nothing waits in front of it: waking the writer first would take longer than sending does."""
+        """Send the frame at once, if nothing waits in front of it: to wake the writer takes longer than to send."""
         assert self._stream is not None
         if not self._outgoing:
             frame = frame[self._stream.send_now(frame) :]

@@ -25,7 +25,7 @@ NO_LAYER = 1
 """The bit for a connection that goes on in the clear, or under TLS: Kafka has no other (RFC 4752, section 3.3)."""
 
 OFFER_BYTES = 4
-"""One for the layers, three for the size that messages of a layer may have."""
+"""The broker's offer: one byte for the layers, three for the size that messages of a layer may have."""
 
 # Parts of what MIT's library says: its numbers are others in each process.
 _MAY_PASS = ("Cannot contact any KDC", "Request is a replay", "Ticket not yet valid")
@@ -116,7 +116,8 @@ def _context(library: ModuleType, login: Login, service: str) -> gssapi.Security
 
 
 def _credentials(library: ModuleType, login: Login) -> gssapi.Credentials:
-    """Of a keytab: tickets in this process's memory, which all its connections share; the library renews them."""
+    """The tickets to log in with. Those of a keytab are in this process's memory, where all its connections share them;
+    the library renews them."""
     store = None
     if login.keytab is not None:
         owner = sha256(f"{login.principal}\n{login.keytab}".encode()).hexdigest()[:16]

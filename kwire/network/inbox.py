@@ -152,7 +152,7 @@ class Inbox:
     # --- positions ------------------------------------------------------------------------------------------
 
     def _seek(self, event: Seek) -> None:
-        """The cursor that is meant."""
+        """Move the cursor that is meant."""
         if self._managers.lags.seek(event):
             event.reply.succeed(None)
         else:
@@ -163,7 +163,7 @@ class Inbox:
         self._managers.main.positions.reset_to(event)
 
     def _set_hold(self, event: SetHold) -> None:
-        """Of one cursor, or of all."""
+        """Hold partitions in one cursor or in all, or no longer."""
         if event.cursor is not Cursor.CHILD:
             change = self._subscription.hold if event.is_held else self._subscription.unhold
             change(event.partitions, event.hold)
@@ -188,7 +188,7 @@ class Inbox:
 
     def _lag(self, event: GetLag) -> int | None:
         partition = self._subscription.partitions.get(event.partition)
-        if partition is None or partition.consumed is None or not partition.has_position:
+        if partition is None:
             return None
         return partition.lag(read_committed=self._read_committed, position=event.position)
 

@@ -71,7 +71,7 @@ def run_until_closed(
 
 
 async def _with_canonical_servers(config: ConsumerConfig) -> ConsumerConfig:
-    """With names that cannot be resolved now, the servers are dialled as the user named them."""
+    """The config with canonical names, if it wants them. If they cannot be resolved now, it stays as it is."""
     if config.client_dns_lookup is ClientDnsLookup.USE_ALL_DNS_IPS:
         return config
     servers: Sequence[Endpoint] = ()

@@ -128,7 +128,7 @@ class TlsStream:
         try:
             while filled < size and not self._has_ended:
                 received = self._read_into(buffer[filled:])
-                self._has_ended = not received  # a goodbye, whether the connection is closed or not
+                self._has_ended = not received  # close_notify, whether the connection is closed or not
                 filled += received
         except ssl.SSLWantReadError:
             pass
@@ -158,5 +158,5 @@ class TlsStream:
         self._stream.reset_when_closed()
 
     async def aclose(self) -> None:
-        """Without a farewell of TLS: Kafka's own clients and brokers do not wait for one, and frames have a length."""
+        """Close without a close_notify: Kafka's clients and brokers do not wait for one, and frames have a length."""
         await self._stream.aclose()

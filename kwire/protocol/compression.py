@@ -92,7 +92,7 @@ def _copy(target: InflationBuffer, data: Bytes, _limit_bytes: int = 0) -> None:
 
 
 def _gzip(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
-    """One member after the other (RFC 1952 §2.2). What follows the last one is ignored, as Java's stream does."""
+    """Inflate one member after the other (RFC 1952 §2.2). What follows the last is ignored, as by Java's stream."""
     room_bytes = limit_bytes
     rest = data
     inflater = None

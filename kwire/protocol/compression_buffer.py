@@ -51,7 +51,7 @@ class InflationBuffer:
         self.took(inflate(self.room(bound_bytes)))
 
     def room(self, bound_bytes: int) -> Octets:
-        """So much room behind what is there. It is not taken before `took` is called.
+        """Room for `bound_bytes` behind what is there. It is not taken before `took` is called.
 
         An array, and no memoryview: where the interpreter has no lock, cramjam does not write into one.
         """
@@ -61,7 +61,7 @@ class InflationBuffer:
         return self._memory[self._used_bytes : behind]
 
     def took(self, size_bytes: int) -> None:
-        """So much has been written into the room that was asked for last."""
+        """`size_bytes` have been written into the room that was asked for last."""
         self._used_bytes += size_bytes
 
     def finish(self) -> Buffer:

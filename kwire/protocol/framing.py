@@ -45,7 +45,7 @@ NUMPY_FROM_BYTES = 1024 * 1024
 LENGTH_BYTES = 4
 CORRELATION_ID_BYTES = 4
 BEFORE_CORRELATION_ID = 4
-"""In a request's header: API key and version."""
+"""The bytes of a request's header in front of its correlation id: API key and version."""
 
 MAX_INT32 = 0x7FFFFFFF
 

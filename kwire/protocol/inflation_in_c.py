@@ -30,7 +30,7 @@ _LIKELY_RATIO = 3
 _LARGE_BATCH_BYTES = 1024 * 1024
 
 PROCESSORS = usable_processors()
-"""Those that this process may use."""
+"""How many this process may use."""
 
 
 class InflationInC:

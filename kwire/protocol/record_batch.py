@@ -40,7 +40,7 @@ _LENGTH = struct.Struct(">i")
 _LENGTH_MAGIC_AND_CRC = struct.Struct(">i4xbI")
 _LENGTH_AT = 8
 LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
-"""Of magic 2: all of the header that the length counts."""
+"""The least length of a batch of magic 2: what of its header the length counts."""
 
 CODEC_MASK = 0x07
 _CODEC_AT = 22  # in the second byte of the attributes

@@ -78,7 +78,7 @@ class BatchColumns(Sequence[Batch]):
         return Batch(self.data, int(self.positions[index]), *self._headers[index].item())
 
     def where(self, chosen: slice | NDArray[np.bool_] | Ints) -> BatchColumns:
-        """Those of them that are chosen."""
+        """The chosen ones of these batches."""
         return BatchColumns(self.data, self.positions[chosen], self._headers[chosen])
 
     def column(self, field: str) -> Ints:
@@ -128,7 +128,7 @@ def column(batches: Sequence[Batch], field: str) -> Ints:
 
 
 def without_control_batches(batches: Sequence[Batch]) -> Sequence[Batch]:
-    """Those that hold records of producers."""
+    """The batches that hold records of producers."""
     if isinstance(batches, BatchColumns):
         has_records = batches.column("attributes") & CONTROL_BIT == 0
         return batches if has_records.all() else batches.where(has_records)

@@ -103,7 +103,7 @@ class RecordColumns:
 
     @property
     def first_offset(self) -> int:
-        """Of the first record. There must be one."""
+        """The offset of the first record. There must be one."""
         return int(self.offsets[0])
 
     @property

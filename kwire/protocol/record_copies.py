@@ -71,7 +71,7 @@ class Fields:
         self.are_equal = self._length <= _GATHER_BELOW_BYTES
 
     def copy(self, rows: slice, stretch: _Stretch) -> list[bytes | None]:
-        """Those of these rows, which lie in the stretch if they have to be cut from it."""
+        """Copies of the fields of these rows. If they have to be cut, they lie in the stretch."""
         starts = self.starts[rows]
         if not self.are_equal:
             return stretch.cut(starts, self.lengths[rows])

@@ -57,7 +57,7 @@ def read_fields(buffer: Buffer, data: Octets, bodies: Ints, ends: Ints) -> Recor
 
 
 def read_records_in_c(buffer: Buffer, starts: Ints, ends: Ints, counts: Ints) -> RecordFields | None:
-    """The same of all records of many batches, whose boundaries need not be known.
+    """As `read_fields`, of all records of many batches, whose boundaries need not be known.
 
     None: there is no module in C, or something is damaged; reading it in Python says what.
     """
@@ -74,7 +74,7 @@ def read_records_in_c(buffer: Buffer, starts: Ints, ends: Ints, counts: Ints) ->
 
 
 def _read_headers_in_c(module: ModuleType, buffer: Buffer, places: Ints, count: int) -> HeaderColumns:
-    """Those of all records, which were found to be sound."""
+    """The headers of all records, which were found to be sound."""
     first, spans = np.empty(len(places) + 1, dtype=np.int64), np.empty((4, count), dtype=np.int64)
     module.read_headers(buffer, places, first, spans)
     return columns_of_spans(first, spans)

@@ -27,7 +27,7 @@ _LOOP_BELOW_RECORDS = 40
 _MOST_ALIKE_BYTES = 1024
 
 MOST_HEADERS = 1_000_000
-"""Of one record. As many as Kafka's readers take of any array."""
+"""The most that one record may have: as many elements as Kafka's readers take of any array."""
 
 # So many are read before they become columns: as Python's numbers they take five times the memory.
 _READ_AT_ONCE = 4096
@@ -59,7 +59,7 @@ class HeaderColumns:
 
 
 def columns_of_spans(first: Ints, spans: Ints) -> HeaderColumns:
-    """From an array of four rows: key starts, key lengths, value starts, value lengths."""
+    """Columns of an array with four rows: key starts, key lengths, value starts, value lengths."""
     key_starts, key_lengths, value_starts, value_lengths = spans
     return HeaderColumns(
         first=first,
@@ -71,7 +71,7 @@ def columns_of_spans(first: Ints, spans: Ints) -> HeaderColumns:
 
 
 def no_headers(rows: int) -> HeaderColumns:
-    """So many records without any."""
+    """The columns of `rows` records without headers."""
     nothing = np.empty(0, dtype=np.int64)
     return HeaderColumns(
         first=np.zeros(rows + 1, dtype=np.int64),
@@ -118,7 +118,7 @@ def read_headers(buffer: Buffer, data: Octets, at: Ints, ends: Ints) -> HeaderCo
 
 
 def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None:
-    """The headers of many records, if all have as many as the first one, with the same lengths.
+    """The headers of many records, if all have the same keys as the first one, and values of the same lengths.
 
     Those that frameworks write do, as a rule. Then the headers of one record are read, and the bytes between their
     values are compared in all others: two passes, however many headers there are. None: they differ, or are damaged.

@@ -38,11 +38,11 @@ class ClassicEvent(Enum):
     """The broker said REBALANCE_IN_PROGRESS, the subscription changed, or the leader saw its topics change; and there
     are partitions to give up before: all (eager), or those of topics no longer subscribed to (cooperative)."""
     REJOIN_KEEPING = auto()
-    """The same with nothing to give up (cooperative)."""
+    """As REJOIN_NEEDED, with nothing to give up (cooperative)."""
     RELEASED = auto()
     """The application thread has committed and run `on_partitions_revoked` or `on_partitions_lost`."""
     RELEASED_TO_ASSIGN = auto()
-    """The same for what a plan took, which also gave (cooperative)."""
+    """As RELEASED, for partitions that a plan takes which is still to be adopted (cooperative)."""
     JOIN_SENT = auto()
     JOINED_AS_LEADER = auto()
     JOINED_AS_FOLLOWER = auto()
@@ -95,7 +95,7 @@ class GroupFacts(NamedTuple):
     has_plan: bool = False
     """Whether the member has the plan of its generation: a rebalance that it hears of is the next one."""
     may_rejoin: bool = False
-    """Whether it can join again now; elsewhere `Flags.rejoin_wanted` remembers it."""
+    """Whether the member can join again now; elsewhere `Flags.rejoin_wanted` remembers that it has to."""
 
 
 @dataclass(slots=True)

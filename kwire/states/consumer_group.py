@@ -45,7 +45,7 @@ class MemberEvent(Enum):
     ACK_SENT = auto()
     """A heartbeat that names the owned partitions is on its way."""
     ACK_SENT_MORE_TO_DO = auto()
-    """The same, and there is a newer target, or a part of this one whose topics are not known yet."""
+    """As ACK_SENT, and there is a newer target, or a part of this one whose topics are not known yet."""
     RELEASED = auto()
     """No callback is owed any more, and the member goes on."""
     RELEASED_UNSUBSCRIBED = auto()

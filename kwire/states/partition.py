@@ -30,7 +30,7 @@ class PartitionEvent(Enum):
     TRUNCATED = auto()
     """The log was cut in front of the position; it goes on where the two are the same."""
     TRUNCATED_UNDECIDED = auto()
-    """The same, but there is no reset policy: the user decides how to go on."""
+    """As TRUNCATED, but there is no reset policy: the user decides how to go on."""
 
 
 class PartitionEffect(Enum):

@@ -29,17 +29,17 @@ class TelemetryState(Enum):
 
 class TelemetryEvent(Enum):
     DUE = auto()
-    """It is time, and there is a broker."""
+    """It is time to ask or push, and there is a broker."""
     SUBSCRIBED = auto()
     """The broker wants metrics."""
     NOTHING_WANTED = auto()
-    """It wants none; it may do so later."""
+    """The broker wants no metrics; it may want some later."""
     PUSHED = auto()
-    """It has taken them."""
+    """The broker has taken the metrics."""
     ASK_AGAIN = auto()
-    """It did not, or gave no answer: what it wants has to be asked again."""
+    """The broker has not taken them, or gave no answer: it has to be asked again what it wants."""
     REFUSED = auto()
-    """It does not want to hear of this client any more."""
+    """The broker does not want to hear of this client any more."""
     CLOSE_WANTED = auto()
 
 

@@ -31,7 +31,7 @@ class SaslExchange(Protocol):
 
     @property
     def is_complete(self) -> bool:
-        """Nothing more is to come, and the server has proven what it has to."""
+        """Whether the exchange is over, and the server has proven what it has to."""
 
     def first(self) -> bytes:
         """What the client begins with."""
