@@ -1,4 +1,4 @@
-"""What an operator wants to be told at once, as values: what `on_event=` is called with.
+"""The events that `on_event=` is called with: what an operator wants to be told at once.
 
 Texts are for people. Programs look at the class, and at the other fields.
 """
@@ -78,13 +78,13 @@ class RebalanceBegan(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RebalanceEnded(ConsumerEvent):
-    """The member has its new assignment, or the rebalance was given up.
+    """This member has a new assignment, or its rebalance has ended without one.
 
     Attributes:
-        reason: Why the rebalance began.
+        reason: As when the rebalance began.
         duration_ms: What `rebalance-latency-*` of the metrics counts.
-        succeeded: False if the membership, or the wish for one, ended first.
-        generation: The generation or the member epoch; None if this consumer is no member.
+        succeeded: False if the membership, or the subscription, ended first.
+        generation: The group's generation, or the member epoch (KIP-848); None if this is no member.
     """
 
     reason: str
@@ -103,7 +103,7 @@ class PollOverdueSoon(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollOverdue(ConsumerEvent):
-    """The application has not polled for `max_poll_interval_ms`: the member leaves, and its partitions go to others."""
+    """The application has not polled for `max_poll_interval_ms`: the member leaves, its partitions go to others."""
 
     since_poll_ms: float
     max_poll_interval_ms: float
@@ -117,9 +117,9 @@ class PositionReset(ConsumerEvent):
     """`auto_offset_reset` has set the position of a partition, also when a new group starts for the first time.
 
     Attributes:
-        from_offset: Where it was; None if the group had committed nothing.
-        to_offset: The first offset that is read.
-        reason: Why it had to be reset.
+        from_offset: The position before; None if the group had committed nothing.
+        to_offset: The position now.
+        reason: Why the position had to be reset.
     """
 
     partition: TopicPartition
@@ -133,8 +133,8 @@ class DataLost(ConsumerEvent):
     """Records are gone, or others stand in their place.
 
     Attributes:
-        from_offset: The first of them; None if that cannot be told.
-        to_offset: The offset behind the last.
+        from_offset: The first lost offset; None if that cannot be told.
+        to_offset: The offset behind the last lost one.
         reason: What became of them: the log was truncated, or they were deleted before they were read.
     """
 
@@ -180,7 +180,7 @@ class BrokerUnreachable(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerReachable(ConsumerEvent):
-    """A broker of which `BrokerUnreachable` was told is of use again."""
+    """A broker of which `BrokerUnreachable` was told can be used again."""
 
     broker: str
     outage_ms: float

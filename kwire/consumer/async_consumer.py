@@ -4,8 +4,9 @@
 What a call does is in `session.py`, as for `Consumer`; here the calling task awaits until it is done. Nothing runs in a
 pool of threads: the one thread beside the loop is the network thread, which every consumer has.
 
-Tasks of one loop never run at the same time, so most calls need no turn: their steps look again after each wait. Those
-that run callbacks of a rebalance have one at a time, `_Turn`; a poll that waits for records leaves its turn to others.
+Tasks of one loop never run at the same time, so most calls need no lock: their steps look again after each wait. Calls
+that run rebalance callbacks exclude each other: each takes the `_Turn`. A poll that waits for records leaves its turn
+to other calls.
 """
 
 from __future__ import annotations
@@ -58,11 +59,11 @@ NOT_GUARDED = nullcontext()
 
 
 class _Turn:
-    """The right to run callbacks: of one task at a time, and inside a callback of those who may use the consumer in its
-    stead (`AccessGuard`). Who does not have it waits; a thread would be refused, but tasks cannot see each other come.
+    """The right to run callbacks. One task at a time has it; inside a callback, those who may use the consumer in its
+    place have it too (`AccessGuard`). A task that does not get the turn waits for it, where a thread would be refused.
 
-    A poll lets all others go first. Polls follow each other: the next one would take the turn before a task that waits
-    for it, and was woken, has run.
+    A poll lets all other calls go first. Else they would starve, since polls follow each other: the next poll would
+    take the turn before the task that was woken for it has run.
     """
 
     def __init__(self, guard: AccessGuard, mailbox: Mailbox, longest_wait_ms: float) -> None:
@@ -70,11 +71,11 @@ class _Turn:
         self._mailbox = mailbox
         self._longest_wait_ms = longest_wait_ms
         self._waiting = 0
-        self._going_first = 0  # so many of them
+        self._going_first = 0  # how many of those go before polls
 
     def take(self, longest_wait_ms: float | None = None, *, goes_first: bool = False) -> Steps[None]:
-        """Raises ConcurrentModificationError if it is not to be had for long: the one who has it may be waiting for
-        the caller."""
+        """Wait for the turn, and take it. Raises ConcurrentModificationError after too long: the task that has the turn
+        may be waiting for the caller."""
         wait_ms = self._longest_wait_ms if longest_wait_ms is None else longest_wait_ms
         deadline = Deadline.after(wait_ms)
         self._waiting += 1
@@ -94,8 +95,8 @@ class _Turn:
             self._wake_waiting()
 
     def take_at_once(self, *, goes_first: bool = False) -> bool:
-        """Whether nobody else has it or goes first, so that the caller has it now. Calls inside a callback let nobody
-        go first: the others wait for its end."""
+        """Take the turn, if nobody else has it or goes first; whether the caller has it now. Calls inside a callback
+        let nobody go first: the others wait for the callback's end."""
         if self._going_first and not goes_first and not self._guard.is_in_callback:
             return False
         try:
@@ -116,7 +117,7 @@ class _Turn:
             ) from None
 
     def leave(self) -> None:
-        """Nothing happens if the caller does not have it."""
+        """Leave the turn, if the caller has it."""
         if self._guard.is_entered:
             self._guard.__exit__(None, None, None)
             self._wake_waiting()
@@ -127,20 +128,20 @@ class _Turn:
 
 
 def _while_there(ask: Callable[[], bool]) -> Callable[[], bool]:
-    """The method, and False once its object is gone: what outlives the consumer must not hold its tasks' frames."""
+    """Calls the method; False once its object is gone. What outlives the consumer must not hold its tasks' frames."""
     method = WeakMethod(ask)
     return lambda: (found := method()) is not None and found()
 
 
 class _Tasks:
-    """The event loop that a consumer is used on, from its first use on, and which of the loop's tasks is at what.
+    """The event loop that a consumer belongs to since its first use, and which of the loop's tasks polls or processes.
 
-    Guard and session ask for that, and must not hold the consumer: one that nobody holds is gone at once.
+    Guard and session hold this object, and not the consumer, so that a consumer that nobody else holds is gone at once.
 
     Attributes:
         poller: The task that polls now.
         processor: The task that was returned records last.
-        mailbox: Of the consumer; it says when its process has been forked.
+        mailbox: The consumer's; it says when its process has been forked.
     """
 
     mailbox: Mailbox
@@ -163,7 +164,7 @@ class _Tasks:
         return self._loop
 
     def check_here(self) -> None:
-        """Nobody else than tasks of the loop, once there is one."""
+        """Raise unless the caller runs on the consumer's loop, if it has one."""
         if self._loop is not None and not self._loop.is_current():
             if isinstance(failure := self.mailbox.failure, ForkedConsumerError):
                 raise failure
@@ -177,17 +178,17 @@ class _Tasks:
             )
 
     def loop_to_close_on(self) -> EventLoop:
-        """The caller's, if the consumer's has been closed before: nobody else could close the consumer any more."""
+        """The consumer's loop; if that has been closed, the caller's: nobody could close the consumer otherwise."""
         if self._loop is not None and self._loop.is_over():
             self._loop = running_loop()
         return self.own_loop()
 
     def is_processed_elsewhere(self) -> bool:
-        """Whether another task than the caller may still be at the records that it was returned."""
+        """Whether another task than the caller may still be processing the records that it was returned."""
         return self.processor is not None and self.processor is not self.own_loop().current_task()
 
     def is_unfinished(self) -> bool:
-        """Whether another task is at these records, or has failed over them."""
+        """Whether another task is still processing these records, or has failed over them."""
         return self.is_processed_elsewhere() and not self.own_loop().has_returned(self.processor)
 
     # --- as callers of a guard ------------------------------------------------------------------------------
@@ -218,14 +219,14 @@ class AsyncConsumer(Facade[K, V]):
     meanwhile: commit, seek, pause, look things up, change the subscription, close. `wakeup()` and `metrics()` may be
     called from anywhere. Heartbeats come from the network thread: a loop that is blocked misses none.
 
-    A poll that is cancelled loses nothing: the next one returns what it would have. What the last poll returned counts
-    as processed when the next one begins, so it has to be awaited in the task that processes the records.
+    A poll that is cancelled loses nothing: the next one returns its records. The records that a poll returned count as
+    processed when the next poll begins, so poll in the task that processes the records.
 
     Args:
-        topics: Topics to subscribe to when it is entered, or polls first. Without a `group_id` all their partitions are
-            read, new ones too, and nothing is committed. In front of them a dictionary of settings may stand, under
-            Java's dotted or snake_case names.
-        config: The same dictionary, under its name.
+        topics: Topics to subscribe to when `async with` enters the consumer, or with its first poll. Without a
+            `group_id` all their partitions are read, new ones too, and nothing is committed. A dictionary of settings
+            may come before them, with Java's dotted names or in snake_case.
+        config: The dictionary of settings, as a keyword argument.
         settings: Settings in snake_case; `kwire config` lists them.
 
     Raises:
@@ -242,7 +243,7 @@ class AsyncConsumer(Facade[K, V]):
         self._mailbox = self._tasks.mailbox = self._session.link.mailbox
         self._turn = _Turn(self._guard, self._mailbox, config.default_api_timeout_ms)
         self._topics: tuple[str, ...] = ()
-        """To subscribe to, which has to be awaited."""
+        """Topics to subscribe to, once a call can await that."""
         self._gave_way_ms = monotonic_ms()
         disown_in_children(self._session)
         if config.group_id is None:
@@ -257,13 +258,13 @@ class AsyncConsumer(Facade[K, V]):
     # --- how calls are made ---------------------------------------------------------------------------------
 
     async def _run(self, steps: Callable[[], Steps[T]]) -> T:
-        """A call that other tasks may make as well while it waits."""
+        """Make a call; while it waits, other tasks may make calls too."""
         loop = self._tasks.own_loop()
         self._check_open()
         return await run_awaiting(self._mailbox, steps(), loop)
 
     async def _run_in_turn(self, steps: Callable[[], Steps[T]]) -> T:
-        """A call that may run callbacks."""
+        """Make a call that may run callbacks."""
         loop = self._tasks.own_loop()
         await run_awaiting(self._mailbox, self._turn.take(goes_first=True), loop)
         try:
@@ -276,13 +277,13 @@ class AsyncConsumer(Facade[K, V]):
         return self._session.state.closed
 
     async def _subscribe_at_last(self) -> None:
-        """To the topics that it was made with."""
+        """Subscribe to the topics that the consumer was made with."""
         if self._topics:
             await self._instead_of_topics(partial(self._session.subscribe, self._topics, None))
 
     async def _instead_of_topics(self, steps: Callable[[], Steps[None]]) -> None:
-        """What takes the place of the topics that it was made with: a poll that begins meanwhile must not subscribe to
-        those. A call that fails has changed nothing."""
+        """Make a call that replaces the topics the consumer was made with: a poll that begins meanwhile must not
+        subscribe to those. A call that fails has changed nothing."""
         topics, self._topics = self._topics, ()
         try:
             await self._run_in_turn(steps)
@@ -295,7 +296,7 @@ class AsyncConsumer(Facade[K, V]):
 
     @property
     def rebalance_listener(self) -> AsyncRebalanceListener:
-        """What `subscribe` was given; another one can take its place, from the next callback on."""
+        """The listener that `subscribe` was given. Another one may be set; it is called from the next callback on."""
         return cast("AsyncRebalanceListener", self._session.callbacks.listener)
 
     @rebalance_listener.setter
@@ -333,7 +334,7 @@ class AsyncConsumer(Facade[K, V]):
     # --- records --------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
-        """As `Consumer.poll`. A poll that is cancelled has returned nothing, and the next one returns that.
+        """As `Consumer.poll`. The records of a poll that is cancelled are returned by the next one.
 
         Raises:
             ConcurrentModificationError: Another task polls.
@@ -349,7 +350,7 @@ class AsyncConsumer(Facade[K, V]):
         outer, tasks.poller = tasks.poller, task
         has_begun = False
         if outer is None and tasks.processor is task and not self._session.state.closed:
-            self._session.state.interrupt_loop()  # it has come back, and others may have their turn first: close()
+            self._session.state.interrupt_loop()  # first: this task is done with its records, and close() may come
         try:
             await self._subscribe_at_last()
             await self._give_way(loop)
@@ -371,7 +372,7 @@ class AsyncConsumer(Facade[K, V]):
             self._turn.leave()
 
     async def _give_way(self, loop: EventLoop) -> None:
-        """Polls that find records wait for nothing: without this the loop's other tasks would have no turn."""
+        """Polls that find records wait for nothing: without this the loop's other tasks would never run."""
         if monotonic_ms() - self._gave_way_ms > PORTION_MS:
             await loop.wait(self._mailbox, GIVE_WAY)
             self._gave_way_ms = monotonic_ms()
@@ -379,7 +380,7 @@ class AsyncConsumer(Facade[K, V]):
     def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Records one by one, without an end: until `close()`. Commits cover the records up to the one the loop is at.
 
-        As for `Consumer`, what the loop's body delays with `delay_revoke` is not delayed for long.
+        As for `Consumer`, a revoke that the loop's body delays with `delay_revoke` is soon completed.
         """
         return _RecordIterator(self)
 
@@ -426,7 +427,7 @@ class AsyncConsumer(Facade[K, V]):
     async def commit_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
     ) -> None:
-        """As `Consumer.commit_sync`; what waits is the calling task.
+        """As `Consumer.commit_sync`; only the calling task waits.
 
         Callbacks of `commit_async` that are due run before it returns, unless another task runs callbacks now, or is
         about to.
@@ -500,14 +501,14 @@ class AsyncConsumer(Facade[K, V]):
     # --- the end --------------------------------------------------------------------------------------------
 
     async def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> None:
-        """As `Consumer.close`, from any task: a poll of another one that waits for records ends with an
-        IllegalStateError, an `async for` without an error.
+        """As `Consumer.close`, from any task. If another task waits for records, its `poll` raises IllegalStateError;
+        its `async for` ends without an error.
 
-        What the last poll returned to a task that is still at work, or has failed over it, is not committed, unless
-        that was done before. A task that calls this in the `except` or the `finally` of a failure has failed. Trio does
-        not say how a task has ended, so there that holds for each other task. A close that is cancelled still leaves
-        the group; one that waits for a callback of another task to end has done nothing yet. What a listener awaits is
-        waited for to its end, past the `timeout`.
+        The records of the last poll are not committed (unless they were before) if the task that was returned them is
+        still at work, or has failed over them. A task that calls this in the `except` or the `finally` of a failure has
+        failed. Trio does not say how a task has ended, so there the records of every other task are not committed. A
+        close that is cancelled still leaves the group, except while it waits for another task's callback to end: until
+        then it has done nothing. A coroutine of a listener is awaited to its end, past the `timeout`.
         """
         if self._is_of_another_process() or self._is_closed():
             return
@@ -521,7 +522,8 @@ class AsyncConsumer(Facade[K, V]):
             state.check_not_in_callback("close()")
             if self._tasks.is_unfinished() or state.delivery.is_failing():
                 state.delivery.abandon()
-            # A task that has failed holds its frames, and they the consumer, and asyncio tells of its error afterwards.
+            # Not held any longer: a failed task holds its frames, and these hold the consumer; and asyncio reports the
+            # task's error when it is collected.
             self._tasks.processor = None
             await run_awaiting(
                 self._mailbox, session.close(total_ms, deadline, leave_group=leave_group), loop, self._turn
@@ -561,7 +563,7 @@ class _RecordIterator(AsyncIterator[Record[K, V]]):
     async def __anext__(self) -> Record[K, V]:
         consumer = self._consumer
         if monotonic_ms() - consumer._gave_way_ms > PORTION_MS:
-            await consumer._give_way(consumer._tasks.own_loop())  # first: a record that was taken is not to be lost
+            await consumer._give_way(consumer._tasks.own_loop())  # before a record is taken, which would be lost
         while True:
             for record in self._records:
                 return record

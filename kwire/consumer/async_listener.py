@@ -87,26 +87,27 @@ class AsyncRebalanceListener:
     """
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        """New partitions, before the first record of them; called for every completed rebalance, also with none.
+        """Called with new partitions, before their first record; after every completed rebalance, also with none.
 
         Args:
-            consumer: The consumer, for all that is allowed here.
+            consumer: The consumer, with the calls that are allowed here.
             partitions: Those that are new.
         """
 
     async def on_partitions_revoked(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions are about to be given back; they are still owned, so commits for them work.
+        """Called before partitions are given back: they are still owned, so commits for them work.
 
         Args:
-            consumer: The consumer, for all that is allowed here.
+            consumer: The consumer, with the calls that are allowed here.
             partitions: Those that go.
         """
 
     async def on_partitions_lost(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden.
+        """Called when partitions may belong to another member already: commits for them fail. Calls
+        `on_partitions_revoked`, unless overridden.
 
         Args:
-            consumer: The consumer, for all that is allowed here.
+            consumer: The consumer, with the calls that are allowed here.
             partitions: Those that are gone.
         """
         await self.on_partitions_revoked(consumer, partitions)

@@ -1,8 +1,7 @@
 """`describe_on_signal`: a process that is sent a signal prints how its consumers stand.
 
-The handler only starts a thread, and that by the function below `threading`, which takes no lock of Python's: the
-thread that it interrupts may hold any. What is printed is found out by the new thread, which waits for locks like any
-other.
+The handler only starts a thread, by `_thread.start_new_thread`, which takes no lock of Python's: the thread that the
+handler interrupts may hold any lock. The new thread finds out what to print, and waits for locks like any other.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ DEFAULT_SIGNAL = "SIGUSR1"
 def describe_on_signal(signum: int | None = None) -> None:
     """From now on, print `describe()` of all consumers of this process to stderr when it gets a signal.
 
-    `kwire describe PID` sends it. It takes the place of the signal's handler. While the main thread is in a C function
-    that does not return, nothing is printed: Python's handlers run between its lines.
+    `kwire describe PID` sends the signal. This replaces the signal's handler. While the main thread is in a C function
+    that does not return, nothing is printed: Python runs signal handlers between its own instructions.
 
     Args:
         signum: The signal; None for SIGUSR1.

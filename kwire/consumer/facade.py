@@ -31,7 +31,7 @@ P = ParamSpec("P")
 # How long one poll of a loop over records waits. It loops, so this only bounds how late a Ctrl-C of another thread is
 # seen.
 LOOP_POLL_SECONDS = 3600.0
-# The same where a revoke was delayed in the loop's body, which may get no record, and so no turn, any more.
+# The same while a revoke is delayed: the next poll completes it, also if no further record comes.
 DELAYING_POLL_SECONDS = 1.0
 
 
@@ -45,7 +45,7 @@ A = TypeVar("A", bound=_Admits)
 
 
 def admitted(method: Callable[Concatenate[A, P], T]) -> Callable[Concatenate[A, P], T]:
-    """A call that only those may make who may use the consumer now, while it is open."""
+    """Refuses a call if its thread or task must not use the consumer now, or if the consumer is closed."""
 
     @functools.wraps(method)
     def call(self: A, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -84,8 +84,8 @@ class Facade(ABC, Generic[K, V]):
         **settings: Unpack[Settings],
     ) -> None: ...
 
-    # For `Consumer(**settings)` of any dictionary, which alone may, to a type checker, hold a name that nobody writes.
-    # Without this variant pyright has a complaint for each setting.
+    # For `Consumer(**settings)` with any dictionary: to a type checker, only such a call can have the keyword
+    # `__unpacked__`, which nobody writes. Without this overload pyright complains of each setting.
     @overload
     def __init__(self, *topics: str, __unpacked__: object) -> None: ...
 
@@ -109,7 +109,7 @@ class Facade(ABC, Generic[K, V]):
 
     @abstractmethod
     def _access(self) -> AbstractContextManager[object]:
-        """Around each call. Raises what speaks against the caller."""
+        """Entered around each call. Raises if the caller must not use the consumer now."""
 
     def _check_open(self) -> None:
         self._session.state.check_open()
@@ -181,11 +181,12 @@ class Facade(ABC, Generic[K, V]):
     def to_be_revoked_partitions(self) -> Partitions:
         """The partitions whose revoke the next poll completes, unless `delay_revoke` delays it.
 
-        They give no records any more, but their offsets can be committed. Empty without `enable_async_revocation`: then
-        a revoke is completed in the poll that learns of it. `Records.to_be_revoked` says the same.
+        No more of their records are returned, but their offsets can be committed. Empty without
+        `enable_async_revocation`: then a revoke is completed in the poll that learns of it. `Records.to_be_revoked`
+        says the same.
 
         Returns:
-            Partitions that are on their way out.
+            The partitions that the group wants back.
         """
         return self._session.state.revocation.look()
 
@@ -203,15 +204,15 @@ class Facade(ABC, Generic[K, V]):
     def delay_revoke(self, partitions: Collection[TopicPartition]) -> bool:
         """Have the revoke of these completed not by the next poll but by the one after it, unless it is delayed again.
 
-        So an application that polls on can finish what is in work of them, while all other partitions go on at full
-        speed. That ends with the rebalance timeout (`max_poll_interval_ms`), a little before the group would do without
-        this member: what is still delayed then is lost.
+        So the application can finish the records of these partitions while it polls on: all other partitions go on at
+        full speed. A revoke can be delayed until shortly before the rebalance timeout (`max_poll_interval_ms`), after
+        which the group would go on without this member. Partitions that are still delayed then are lost.
 
         Args:
             partitions: Some of `to_be_revoked_partitions()`.
 
         Returns:
-            False if some of them are lost, or given up: too late for those. The others are delayed all the same.
+            False if it is too late for some of them: they are lost, or given up. The others are delayed all the same.
 
         Raises:
             IllegalStateError: There is nothing to delay without `enable_async_revocation`.
@@ -221,12 +222,12 @@ class Facade(ABC, Generic[K, V]):
     # --- callbacks that work elsewhere (KIP-944) ------------------------------------------------------------
 
     def get_thread_access_key(self) -> ThreadAccessKey | None:
-        """The key of the callback that runs now: with it, another thread or task can use the consumer in its stead.
+        """The key of the callback that runs now: with it, another thread or task can use the consumer in its place.
 
-        While a callback runs, the consumer refuses all other threads. One that was passed the key, and has called
-        `set_thread_access_key` with it, may do what the callback may. The callback has to wait for it: when it returns,
-        the key is dead. Those who may use the consumer still cannot do so at the same time. Tasks of an
-        `AsyncConsumer` need a key only to poll, subscribe, assign, unsubscribe or close inside another one's callback.
+        While a callback runs, the consumer refuses all other threads. A thread that was passed the key, and calls
+        `set_thread_access_key` with it, may do what the callback may do; still only one of them at a time. The callback
+        has to wait for that thread: when the callback returns, its key is dead. A task of an `AsyncConsumer` needs the
+        key of another task's callback only to poll, subscribe, assign, unsubscribe or close.
 
         Like `wakeup()`, this and `set_thread_access_key` may be called from any thread at any time.
 
@@ -243,7 +244,7 @@ class Facade(ABC, Generic[K, V]):
         Nothing need be undone, because keys die with their callbacks; None gives a key back early.
 
         Args:
-            key: What `get_thread_access_key` has answered inside the callback; None for no key any more.
+            key: The answer of `get_thread_access_key` inside the callback; None gives the key back.
 
         Raises:
             InvalidArgumentError: This is not a key. (One that is dead is accepted, and opens nothing.)
@@ -268,21 +269,21 @@ class Facade(ABC, Generic[K, V]):
 
         Raises:
             InvalidGroupIdError: There is no `group_id`.
-            InvalidArgumentError: An offset is none, or the callback cannot be called with two arguments.
+            InvalidArgumentError: One of `offsets` is no offset, or the callback cannot be called with two arguments.
         """
         self._session.commits.commit_async(offsets, callback)
 
     @admitted
     def group_metadata(self) -> ConsumerGroupMetadata:
-        """Group, generation, member id and instance id, as a transactional producer needs them; for those of other
+        """Group, generation, member id and instance id, as a transactional producer needs them; for producers of other
         libraries see `kwire.transactions`.
 
         Returns:
             What they are now; a rebalance changes them.
 
         Raises:
-            CommitFailedError: The member was put out of the group, and others may have its partitions. Java answers a
-                generation of -1 then, with which brokers let a commit pass.
+            CommitFailedError: The member was put out of the group, and others may have its partitions. Java answers
+                generation -1 then, and brokers accept a commit with it.
             InvalidGroupIdError: There is no `group_id`.
             IllegalStateError: With `enable_parallel_rebalance` nobody else may commit.
         """
@@ -314,21 +315,22 @@ class Facade(ABC, Generic[K, V]):
     def wakeup(self) -> None:
         """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler.
 
-        With tasks it is the task that polls whose current or next call raises. What another task waits for at that
-        moment raises as well.
+        Of an `AsyncConsumer` it is the task that polls whose current or next call raises. The calls that other tasks
+        wait in at that moment raise as well.
         """
         self._guard.note_wakeup()
         self._session.link.mailbox.wakeup()
 
     def metrics(self) -> dict[MetricName, float]:
-        """Numbers of this moment: Java's metrics, under Java's names (docs/metrics.md lists them).
+        """The metrics at this moment: Java's, under Java's names (docs/metrics.md lists them).
 
-        Of lags that parallel rebalance catches up with, "consumer-catch-up-metrics" has for each partition: from and up
-        to which offset, how many of them have been returned and how many not, how many a second, and how many seconds
-        that takes. This waits for nobody, and any thread may call it, in a callback or not, and when it is closed.
+        For each partition with a lag that parallel rebalance catches up with, the group "consumer-catch-up-metrics" has
+        the lag's first offset and its end, how many offsets have been returned and how many are left, how many are
+        returned a second, and how many seconds the rest takes. Any thread may call this at any time, inside a callback
+        too, and when the consumer is closed. It waits for nothing.
 
         Returns:
-            By name. What there is no number for, as the average of nothing, is not a number (`math.nan`).
+            Numbers by name; `math.nan` where there is none, such as the average of nothing.
         """
         link = self._session.link
         return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)

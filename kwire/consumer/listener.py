@@ -26,7 +26,7 @@ Partitions: TypeAlias = frozenset[TopicPartition]
 
 
 class CallsAtOnce(Protocol):
-    """What a callback may do that waits for nothing, of a `Consumer` and of an `AsyncConsumer`."""
+    """The calls a callback may make that wait for nothing; a `Consumer` and an `AsyncConsumer` have the same ones."""
 
     @property
     def config(self) -> ConsumerConfig:
@@ -159,26 +159,27 @@ class RebalanceListener:
     """
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """New partitions, before the first record of them; called for every completed rebalance, also with none.
+        """Called with new partitions, before their first record; after every completed rebalance, also with none.
 
         Args:
-            consumer: The consumer, for all that is allowed here.
+            consumer: The consumer, with the calls that are allowed here.
             partitions: Those that are new.
         """
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions are about to be given back; they are still owned, so commits for them work.
+        """Called before partitions are given back: they are still owned, so commits for them work.
 
         Args:
-            consumer: The consumer, for all that is allowed here.
+            consumer: The consumer, with the calls that are allowed here.
             partitions: Those that go.
         """
 
     def on_partitions_lost(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """Partitions already belong to somebody else; commits fail. Does what revoked does, unless overridden.
+        """Called when partitions may belong to another member already: commits for them fail. Calls
+        `on_partitions_revoked`, unless overridden.
 
         Args:
-            consumer: The consumer, for all that is allowed here.
+            consumer: The consumer, with the calls that are allowed here.
             partitions: Those that are gone.
         """
         self.on_partitions_revoked(consumer, partitions)
@@ -281,7 +282,7 @@ def uncallable_with(function: object, arguments: int) -> str | None:
     if not callable(function):
         return "cannot be called"
     try:
-        # A wrapper is called with these, and may give what it wraps (functools.wraps) some more.
+        # Not followed: a wrapper (functools.wraps) may call what it wraps with further arguments.
         signature = inspect.signature(function, follow_wrapped=False)
     except (TypeError, ValueError):  # written in C
         return None

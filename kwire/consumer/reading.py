@@ -15,7 +15,7 @@ from kwire.errors import InvalidArgumentError, KafkaTimeoutError
 from kwire.model import K, Record, TopicPartition, V
 
 POLL_SECONDS = 1.0
-# What milliseconds since 1970 are from 2001 to 2286. No topic has so many records, as a rule.
+# Milliseconds since 1970, of the years 2001 to 2286. As a rule no topic has so many records.
 AS_MILLISECONDS = range(10**12, 10**13)
 Bound: TypeAlias = int | datetime
 """An offset, -N for N before the end of each partition, or a time."""
@@ -50,27 +50,29 @@ def read(
     value_deserializer: Deserialize[V] | None = None,
     **settings: object,
 ) -> Iterator[Record[K, V]]:
-    """All records of topics, from the beginning to where they end when this is called; then it is over.
+    """All records of topics, from the beginning to where the topics end when this is called.
 
-    Without a group, and without commits. Each partition's records are in order.
+    It needs no group, and commits nothing. Each partition's records are in order.
 
     Args:
-        topics: One or more; in front of them a dictionary of settings may stand.
+        topics: One or more; a dictionary of settings may come before them.
         start: Where to begin in each partition. An offset; -N for the last N records; or a datetime with a time zone,
             for the first record of that time or later. None: at the beginning, or where `auto_offset_reset` says.
-        end: Before which record to stop, as `start`. None: where the partitions end now, behind which nothing is read.
+        end: Where to stop in each partition, given like `start`: the record there is not read any more. None: where the
+            partitions end now.
         key_deserializer: Makes keys of bytes.
         value_deserializer: Makes values of bytes.
         settings: As of `Consumer`, but no `group_id`.
 
     Returns:
-        An iterator, which closes its consumer when it is through, or dropped.
+        An iterator, which closes its consumer at the end, or when it is dropped.
 
     Raises:
         InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
-        RecordDeserializationError: By the iterator, as all that a poll raises, and then each time: it does not go on
-            behind what has failed. A deserializer of yours may return something in place of a bad value.
+        RecordDeserializationError: Raised by the iterator, like all that a poll raises. From then on each step raises
+            it: the iterator does not go on behind a bad record. A deserializer of yours may return something in place
+            of a bad value.
     """
     names, config = topics_and_config(topics, None)
     begin_at, end_at = checked_bound("start", start), checked_bound("end", end)
@@ -94,7 +96,7 @@ def read(
 
 
 class _Reading(chain[Record[K, V]]):
-    """Records, or the error that has ended them each time: a generator that has raised says that it is at its end."""
+    """Yields records. An error is raised again with each further step: a generator that has raised would just end."""
 
     _records: Generator[Record[K, V]]
 
@@ -105,7 +107,7 @@ class _Reading(chain[Record[K, V]]):
         return made
 
     def close(self) -> None:
-        """And its consumer."""
+        """Close the iterator, and its consumer."""
         self._records.close()
 
 
@@ -131,7 +133,7 @@ class _Raising:
 
 
 def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
-    """And a topic that is not there stays so: it is refused, and not to be made by asking for it."""
+    """The settings, by default from the beginning, and without making a topic that is missing by asking for it."""
     given = {**config, **keywords}
     for name, value in (("auto_offset_reset", "earliest"), ("allow_auto_create_topics", False)):
         if {name, name.replace("_", ".")}.isdisjoint(given):

@@ -48,14 +48,15 @@ T = TypeVar("T")
 class Consumer(Facade[K, V]):
     """A Kafka consumer.
 
-    One thread at a time may use it; others may call `wakeup()`, `metrics()`, `describe()` and `healthy()`. A callback
-    may have another thread or task do its work (`get_thread_access_key`). Close it, best with `with`.
+    One thread at a time may use it. Any thread may call `wakeup()`, `metrics()`, `describe()` and `healthy()`. A
+    callback may let another thread or task use the consumer in its place (`get_thread_access_key`). Close the consumer,
+    best with a `with` statement.
 
     Args:
-        topics: Topics to subscribe to at once; without a `group_id`, to read all partitions of, new ones too, from
-            `auto_offset_reset` on. In front of them a dictionary of settings may stand, under Java's dotted or
-            snake_case names.
-        config: The same dictionary, under its name.
+        topics: Topics to subscribe to at once. Without a `group_id` all their partitions are read, new ones too,
+            beginning where `auto_offset_reset` says. A dictionary of settings may come before them, with Java's dotted
+            names or in snake_case.
+        config: The dictionary of settings, as a keyword argument.
         settings: Settings in snake_case; `kwire config` lists them.
 
     Raises:
@@ -67,7 +68,8 @@ class Consumer(Facade[K, V]):
         self._session = ConsumerSession(config, self, self._guard)
         self._polled_by: int | None = None  # a thread
         self._has_failed = False
-        """Whether the block of a `with` statement has: what it was handed last is not processed, so not committed."""
+        """Whether the block of a `with` statement has raised: the records it was handed last are not processed, so they
+        are not committed."""
         disown_in_children(self._session)
         if topics and config.group_id is None:
             self._session.whole_topics.read(frozenset(topics))
@@ -88,7 +90,7 @@ class Consumer(Facade[K, V]):
 
     @property
     def rebalance_listener(self) -> RebalanceListener:
-        """What `subscribe` was given; another one can take its place, from the next callback on."""
+        """The listener that `subscribe` was given. Another one may be set; it is called from the next callback on."""
         return self._session.callbacks.listener
 
     @rebalance_listener.setter
@@ -106,23 +108,23 @@ class Consumer(Facade[K, V]):
         on_revoked: OnPartitions | None = None,
         on_lost: OnPartitions | None = None,
     ) -> None:
-        """Join the group for these topics, or for all topics a pattern finds; replaces what was subscribed before.
+        """Subscribe to topics, or to all topics that a pattern matches; replaces the subscription before.
 
-        Takes effect with the next poll. No topics at all means `unsubscribe()`. Functions may stand for a listener;
-        they are called as its methods are, `on_assigned(consumer, partitions)`.
+        The consumer joins the group with the next poll. Without any topic this is `unsubscribe()`. Functions may take
+        the place of a listener; they are called as its methods are, `on_assigned(consumer, partitions)`.
 
         Args:
-            topics: Names; or `re.compile(...)`, which is searched for anywhere in a name, so that "^" and "$" say where
-                it begins and ends; or a `SubscriptionPattern`, which the broker matches with a whole name.
-            listener: Told of partitions that come and go.
+            topics: Names; or a compiled pattern, which may match anywhere in a name unless it has "^" and "$"; or a
+                `SubscriptionPattern`, which the broker matches with whole names.
+            listener: Called when partitions are assigned, revoked or lost.
             on_assigned: A function in the place of `on_partitions_assigned`.
             on_revoked: A function in the place of `on_partitions_revoked`.
             on_lost: A function in the place of `on_partitions_lost`; without it `on_revoked` is called.
 
         Raises:
             IllegalStateError: Partitions were assigned by hand.
-            InvalidArgumentError: The listener's methods cannot be called with a consumer and a set of partitions; a
-                name is a pattern.
+            InvalidArgumentError: The listener's methods cannot be called with a consumer and a set of partitions; or a
+                topic's name has characters of a pattern.
             InvalidGroupIdError: There is no `group_id`.
             UnsupportedVersionError: A `SubscriptionPattern` needs `group_protocol="consumer"`.
         """
@@ -136,7 +138,7 @@ class Consumer(Facade[K, V]):
         With a `group_id` it begins where the group has committed, and commits work.
 
         Args:
-            partitions: None at all means `unsubscribe()`.
+            partitions: The partitions; an empty collection means `unsubscribe()`.
 
         Raises:
             IllegalStateError: Topics are subscribed.
@@ -156,23 +158,25 @@ class Consumer(Facade[K, V]):
     # --- records --------------------------------------------------------------------------------------------
 
     def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
-        """Records, or an empty `Records` when none came within `timeout` seconds. Runs callbacks, raises errors.
+        """Wait for records, and return them; an empty `Records` if none came in time. Runs callbacks, raises errors.
 
-        Calling this says that all records of earlier polls are processed: they may be committed from now on. With
-        `enable_async_revocation` it also completes the revoke of `to_be_revoked_partitions()`, and returns at once,
-        without records, when there are new ones or some were lost.
+        A call says that the records of all earlier polls are processed: from now on they may be committed. With
+        `enable_async_revocation` it also gives up the partitions of `to_be_revoked_partitions()`. If the group asks for
+        further partitions, or some are lost, it returns at once, without records.
 
         Args:
-            timeout: Seconds, or a timedelta; 0 takes what is there.
+            timeout: Seconds, or a timedelta; with 0 it returns what is there.
 
         Returns:
-            Up to `max_poll_records` of them. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
+            Up to `max_poll_records` records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
                 fetch is added.
 
         Raises:
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: The reset policy is "none".
-            RecordDeserializationError, CorruptRecordError: Records in front of it have been returned before.
-            TopicAuthorizationError, GroupAuthorizationError, InvalidTopicError, FencedInstanceIdError: As named.
+            RecordDeserializationError, CorruptRecordError: A record or a batch cannot be read. The records in front of
+                it were returned before.
+            TopicAuthorizationError, GroupAuthorizationError, InvalidTopicError, FencedInstanceIdError: A broker refuses
+                what the name says.
             BootstrapError: No broker was ever reached, and the timeout is over.
             WakeupError: `wakeup()` was called.
         """
@@ -180,7 +184,7 @@ class Consumer(Facade[K, V]):
         return self._poll(timeout)
 
     def _poll(self, timeout: Timeout, *, to_loop: bool = False, least: int = 1) -> Records[K, V]:
-        """An exception of a signal handler may strike up to the last line: then the next poll returns these records."""
+        """A signal handler may raise up to the last line: then the next poll returns these records."""
         look_for_fork()
         if self._session.is_lent and not self._guard.is_entered:
             with self._guard:  # which refuses this while a Processor runs
@@ -204,8 +208,8 @@ class Consumer(Facade[K, V]):
     def __iter__(self) -> Iterator[Record[K, V]]:
         """Records one by one, without an end. Commits cover the records up to the one the loop is at.
 
-        The loop polls as often as it likes, so what its body delays with `delay_revoke` is not delayed for long;
-        for that, call `poll`.
+        The loop polls at times of its own, so a revoke that its body delays with `delay_revoke` is soon completed. To
+        delay one for long, call `poll`.
         """
         while not self._is_closed():
             try:
@@ -217,18 +221,18 @@ class Consumer(Facade[K, V]):
             yield from self._session.state.delivery.iterate()
 
     def _is_closed(self) -> bool:
-        """Also while a thread is in `close()`."""
+        """Whether it is closed, or a thread is in `close()`."""
         return self._guard.is_closing or self._session.state.closed
 
     # --- positions ------------------------------------------------------------------------------------------
 
     @admitted
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
-        """Make this the next offset to be returned; what is buffered is dropped.
+        """Go to this offset: the partition's next record is the one that has it, or the first one behind it.
 
         Args:
             partition: An assigned one.
-            offset: Alone, or with the leader epoch that it was read in, so that a truncated log is noticed.
+            offset: The offset; or an `OffsetAndMetadata` with a leader epoch, so that a truncated log is noticed.
 
         Raises:
             IllegalStateError: The partition is not assigned.
@@ -238,10 +242,10 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go to the first offset of these partitions, or of all. Looked up with the next poll or position.
+        """Go to the first offset of these partitions. It is looked up with the next `poll` or `position`.
 
         Args:
-            partitions: Assigned ones; none for all that are.
+            partitions: Assigned ones; an empty collection stands for all assigned ones.
 
         Raises:
             IllegalStateError: One of them is not assigned.
@@ -250,10 +254,10 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
-        """Go behind the last record of these partitions, or of all. Looked up with the next poll or position.
+        """Go behind the last record of these partitions. The offset is looked up with the next `poll` or `position`.
 
         Args:
-            partitions: Assigned ones; none for all that are.
+            partitions: Assigned ones; an empty collection stands for all assigned ones.
 
         Raises:
             IllegalStateError: One of them is not assigned.
@@ -269,7 +273,7 @@ class Consumer(Facade[K, V]):
             timeout: Seconds; None for `default_api_timeout_ms`.
 
         Returns:
-            What is known, or else what the group has committed, or the reset policy comes to.
+            The position as far as it is known; else the group's committed offset, or that of the reset policy.
 
         Raises:
             IllegalStateError: The partition is not assigned.
@@ -280,7 +284,7 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end, as far as fetches have told; never asks a broker.
+        """How many offsets the position is behind the end of the log, as of the last fetch; never asks a broker.
 
         Args:
             partition: An assigned one.
@@ -325,8 +329,9 @@ class Consumer(Facade[K, V]):
     def committed(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed. Everything in front of it is done: while a lag is being caught up with, that is
-        how far the child got.
+        """What the group has committed: everything in front of these offsets is done.
+
+        While parallel rebalance catches up with a lag, this is where the rest of the lag begins.
 
         Args:
             partitions: Any; they need not be assigned.
@@ -346,10 +351,10 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def catch_up_progress(self) -> dict[TopicPartition, CatchUpProgress]:
-        """How far the catching up is of each partition that has a lag to be caught up with.
+        """How far parallel rebalance is with each partition that has a lag to catch up with.
 
         Returns:
-            Empty when there is no lag, and without `enable_parallel_rebalance`.
+            Progress by partition; empty when there is no lag, and without `enable_parallel_rebalance`.
         """
         return self._run(self._session.catch_up_progress())
 
@@ -358,23 +363,23 @@ class Consumer(Facade[K, V]):
         """The id under which brokers file the metrics of this consumer (KIP-714).
 
         Args:
-            timeout: In seconds. Only the first call may wait, for a broker to give the id; one that takes no metrics
-                gives none.
+            timeout: Seconds; None for `default_api_timeout_ms`. Only the first call waits, until a broker has given the
+                id. Brokers that take no metrics give none.
 
         Returns:
             The same one as long as the consumer lives.
 
         Raises:
             IllegalStateError: Metrics are not pushed: `enable_metrics_push=False`.
-            KafkaTimeoutError: No broker has given an id; it says why.
+            KafkaTimeoutError: No broker has given an id in time; the message says why.
         """
         return self._run(self._session.client_instance_id(timeout))
 
     def describe(self) -> ConsumerDescription:
         """How this consumer stands, and why no records come, if none do: `print(consumer.describe())`.
 
-        Any thread may call this, whatever the others are at, and when it is closed. No broker is waited for;
-        the network thread is, a second at most, and if it does not answer the description says so.
+        Any thread may call this at any time, also when the consumer is closed. It asks no broker. It waits for the
+        network thread, for a second at most; if that does not answer, the description says so.
 
         Returns:
             A page for people when printed; `as_dict()` has the same as data.
@@ -384,16 +389,16 @@ class Consumer(Facade[K, V]):
     def healthy(self, *, max_lag: int | None = None) -> Health:
         """Whether this consumer is alive, for liveness probes: true or false, with reasons. From any thread.
 
-        It is not if its network thread is dead, the group has fenced or refused it, brokers refuse its login, no
-        heartbeat was answered, or no coordinator reached, for `session_timeout_ms`, or the last poll is longer ago than
-        `max_poll_interval_ms`.
-        That there is nothing to do is healthy, and so are outages that are shorter.
+        It is not alive if it is closed or its network thread is dead; if the group has fenced or refused it, or brokers
+        refuse its login; if no heartbeat was answered, or no coordinator reached, for `session_timeout_ms`; or if the
+        last poll is longer ago than `max_poll_interval_ms`. A consumer that has nothing to do is healthy, and so is one
+        in a shorter outage.
 
         Args:
-            max_lag: Not healthy either, if a partition is more offsets behind its end.
+            max_lag: It is not healthy either if a partition is more offsets than this behind the end of its log.
 
         Returns:
-            True or false as a condition; printed, the reasons.
+            An object that is true or false as a condition, and prints the reasons.
         """
         return self._run(self._session.health(max_lag))
 
@@ -455,8 +460,9 @@ class Consumer(Facade[K, V]):
     def beginning_offsets(
         self, partitions: Collection[TopicPartition], *, timeout: Timeout | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition. Of both cursors, where a lag is being caught up with: not behind what is
-        still to be returned.
+        """The first offset of each partition.
+
+        While parallel rebalance catches up with a lag, it is not behind a record that is still to be returned.
 
         Args:
             partitions: Any; they need not be assigned.
@@ -506,19 +512,20 @@ class Consumer(Facade[K, V]):
     # --- the end --------------------------------------------------------------------------------------------
 
     def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> None:
-        """Commit (with auto-commit), run callbacks, leave the group, and stop; never longer than `timeout`, so what
-        callbacks ask for is given up in time.
+        """Commit (with auto-commit), run callbacks, leave the group, and stop.
+
+        Waits for brokers until `timeout` at most; the calls that callbacks make are given up in time, too.
+
+        Another thread may close a consumer that is in use: it calls `wakeup()`, and then this, which waits until the
+        call under way has ended. The records of the last poll are then not committed, unless they were before: nobody
+        knows whether they are processed. If the thread that polls calls this in the `except` or the `finally` of a
+        failure, the records that it has failed over are not committed either. In a forked child process this touches
+        nothing of the parent's.
 
         Args:
-            timeout: In seconds; None for `close_timeout_ms`.
-            leave_group: False keeps the membership until its session times out, for a quick restart. True gives it up,
-                also that of a static member (`group_instance_id`), who otherwise keeps its place (KIP-1092).
-
-        Another thread may close a consumer that is being used after it has called `wakeup()`: this waits until the call
-        under way has ended. What the last poll returned is then not committed, unless that was done before: nobody
-        knows whether it was processed. Neither is what the program has failed over, if the same thread calls this in
-        the `except` or the `finally` of that failure. In a child process that was forked this touches nothing of the
-        parent's.
+            timeout: Seconds; None for `close_timeout_ms`.
+            leave_group: False keeps the membership until its session times out, for a quick restart. True ends it, also
+                that of a static member (`group_instance_id`), who keeps it otherwise (KIP-1092).
         """
         if self._is_of_another_process():
             return

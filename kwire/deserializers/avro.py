@@ -76,7 +76,7 @@ class AvroDeserializer(RegistryDeserializer[T]):
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
         """A column of structs. Records of several schemas are read as the newest of them, or as `reader_schema`.
 
-        `from_dict` and `config` are not asked; schemas that are named in a header cannot be used here.
+        `from_dict` and `config` have no effect here, and schemas that a header names cannot be used.
         """
         if self._columns is None:
             from kwire.deserializers.avro_columns import AvroColumns

@@ -73,7 +73,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
 
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
         """A column of structs, read by Arrow in one go. Each value is checked by the schema first, unless `config` has
-        `validate=False`. `from_dict` is not asked; schemas that are named in a header cannot be used here."""
+        `validate=False`. `from_dict` has no effect here, and schemas that a header names cannot be used."""
         from kwire.deserializers.arrow_columns import without_front
         from kwire.deserializers.frames import check_frames
         from kwire.deserializers.json_columns import column_of

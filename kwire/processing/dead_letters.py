@@ -20,12 +20,12 @@ from kwire.model import K, Record, V
 
 ACKNOWLEDGED_WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.1
-# As Kafka Streams names what it tells of a record's fate (KIP-1034), but for who says so.
+# The headers of Kafka Streams for failed records (KIP-1034), with kwire's name in place of theirs.
 _PREFIX = "__kwire.errors."
 
 Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 Written: TypeAlias = str | bytes | None
-"""A key or a value. What else a producer takes its serializers know."""
+"""A key or a value. A producer with serializers takes whatever these take."""
 
 
 class FutureOfSend(Protocol):
@@ -63,17 +63,18 @@ class DeadLetterTopic(Protocol):
 
 
 def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str) -> DeadLetterTopic:
-    """For `Processor(on_failure=...)`. Key, value and headers of the record go along, as deserialized: a producer with
-    matching serializers makes the same bytes of them. Of a record that cannot be deserialized the bytes of the log go
-    along, which a producer with serializers has to let through. Further headers say where it comes from, and what it
-    failed with.
+    """A function for `Processor(on_failure=...)` that sends failed records to a topic.
+
+    Key, value and headers are sent as deserialized: a producer with matching serializers makes the same bytes of them.
+    Of a record that cannot be deserialized the bytes of the log are sent, which a producer with serializers has to let
+    through. Further headers say where the record comes from, and what it failed with.
 
     Args:
-        producer: kafka-python's or confluent-kafka's, which waits for acks=all. The user closes it.
-        topic: Where to.
+        producer: A producer of kafka-python or confluent-kafka, with acks=all. The user closes it.
+        topic: The topic for failed records.
 
     Raises:
-        InvalidArgumentError: It is neither.
+        InvalidArgumentError: The producer has neither `produce()` nor `send()`.
     """
     if hasattr(producer, "produce"):
         return _ByProduce(cast("ProducingProducer", producer), topic)

@@ -1,13 +1,13 @@
-"""`Processor`: many records in work at once, in order where order is wanted, committed when they are done. Long, for it
-has a user's arguments and an owner's turn in one place.
+"""`Processor`: many records in work at once, in order where order is wanted, committed when they are done. Long: the
+arguments of users and the loop of the thread that owns everything are in one place.
 
     with Consumer("orders", group_id="billing", enable_auto_commit=False) as consumer:
         Processor(consumer, bill, ordering="key", workers=32).run()
 
 The thread that runs it is the one owner of everything: it polls, hands out, takes back, commits. Workers only call the
-handler and post what came of it. While all workers are busy it goes on polling, with what it has enough of paused, so
-the group never waits for a handler. When partitions are taken away, it lets the records in work end, commits, and only
-then gives them up. When a poll raises, what was polled before is finished and committed first, then it ends.
+handler and post what came of it. While all workers are busy it goes on polling, with full partitions held, so the group
+never waits for a handler. When partitions are revoked, it lets their records in work end, commits, and only then gives
+them up. When a poll raises, what was polled before is finished and committed first, then the processor ends.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ from kwire.processing.workers import BatchHandler, ExecutorWorkers, Handler, Run
 log = part_logger("processing")
 
 LONGEST_POLL_S = 1.0
-# So long the workers are served alone, while there is enough in store: to poll takes longer than to hand out a record.
+# How long only the workers are served, while enough is buffered: a poll takes longer than to hand out a record.
 SERVING_MS = 5.0
 # How long a drain waits between polls that raise.
 AFTER_ERROR_S = 0.1
-# How long the workers are served alone after a schema registry has not answered; then a poll asks it again.
+# How long only the workers are served after a schema registry has not answered; then a poll asks it again.
 AFTER_OUTAGE_S = 1.0
 BETWEEN_WARNINGS_MS = 30_000.0
 
@@ -72,37 +72,39 @@ class Processor(Generic[K, V]):
     """Handles many records at once, in order where order is wanted, and commits what is done.
 
     Args:
-        consumer: Subscribed, with `enable_auto_commit=False`. Until the processor has ended nobody else may use it.
-        handler: Called with each record, on a worker. What it returns does not matter; when it raises, it has failed.
-            An async one (`async def`, or an object whose `__call__` is one) runs on an event loop in a thread of its
-            own. Any other one must not return a coroutine or a generator, which nobody would run: that is a
-            `WorkerError`.
-        ordering: What keeps its order: "partition", "key" or "none"; see `Ordering`.
-        workers: How many records, or batches, may be in a handler's hands at once. Async ones may be thousands.
-        executor: Who calls the handler, instead of threads of the processor's own. With a pool of processes, handler
-            and records have to be picklable.
+        consumer: A subscribed consumer with `enable_auto_commit=False`. Until the processor has ended nobody else may
+            use it.
+        handler: A function that is called with each record, on a worker. What it returns does not matter; if it raises,
+            the record has failed. An async handler (`async def`, or an object whose `__call__` is one) runs on an event
+            loop in a thread of its own. Any other one must not return a coroutine or a generator, which nobody would
+            run: that is a `WorkerError`.
+        ordering: Which records keep their order: "partition", "key" or "none"; see `Ordering`.
+        workers: How many records, or batches, are handled at once. With an async handler it may be thousands.
+        executor: A `concurrent.futures.Executor` that calls the handler, instead of the processor's own threads. With a
+            pool of processes, handler and records have to be picklable.
         backend: The event loop of an async handler: "asyncio" or "trio".
-        batch_size: The handler gets a list of up to so many records, all of a partition, or a key, that keeps its
-            order. It succeeds or fails as a whole.
-        rate_limit: So many records a second at most, over all workers. Unused rate of the last 0.1 s may be used as a
-            burst.
-        commit_interval: Seconds between commits; besides, it commits before partitions go and when it ends.
+        batch_size: The handler is called with lists of up to so many records, all of one partition (with
+            `ordering="key"`, of one key). A batch succeeds or fails as a whole.
+        rate_limit: How many records a second are handled at most, by all workers. What was not used of the last 0.1 s
+            may be used at once.
+        commit_interval: Seconds between commits. It also commits before partitions are given up, and at the end.
         retry: How often a failing record is tried. Default: without limit; once if `on_failure` is "skip" or a
             function.
         on_failure: What becomes of a record that has failed for good, or cannot be deserialized: "stop", "skip", or a
             function to call with it; see `dead_letter_topic`.
-        on_data_loss: What happens over a damaged batch, or a position that the log has lost: "stop" or "skip".
-        offset_map: Whether commits say, in their metadata, what is finished behind them.
-        key_order_within_ranges: With a consumer that has `enable_parallel_rebalance`, what is new and what is being
-            caught up with keep their order each for itself. With `ordering="key"` you have to say that this is enough.
-        max_buffered_records: So many records wait or are in work at most, but for those of one poll.
-        max_buffered_bytes: The same of their keys and values.
-        watchdog: Seconds after which it is logged that nothing gets done although there is something to do.
+        on_data_loss: What happens if a batch is damaged, or the log has lost the position: "stop" or "skip".
+        offset_map: Whether commits say, in their metadata, which records behind the offset are finished.
+        key_order_within_ranges: With `enable_parallel_rebalance`, the records of a key keep their order among the new
+            ones, and among those of the lag, but not between the two. With `ordering="key"`, True says that this is
+            enough.
+        max_buffered_records: How many records wait or are in work at most; those of one poll may come on top.
+        max_buffered_bytes: The same for the bytes of their keys and values.
+        watchdog: After so many seconds in which no record was done, though there are some, a warning is logged.
 
     Raises:
         InvalidArgumentError: A bad argument.
-        IllegalStateError: The consumer commits by itself, or does not keep the order of a key
-            (`enable_parallel_rebalance`), and nobody has said that this is all right.
+        IllegalStateError: The consumer has no group, or commits by itself; or it does not keep the order of keys
+            (`enable_parallel_rebalance`), and `key_order_within_ranges` does not say that this is enough.
     """
 
     def __init__(
@@ -197,13 +199,13 @@ class Processor(Generic[K, V]):
     # --- what users call ------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until `stop()`, or an error. What was polled is finished and committed before this returns, or raises.
+        """Run until `stop()`, or an error. What was polled is finished and committed before this returns, or raises.
 
         Raises:
             ProcessingError: A record failed for good, and `on_failure` is "stop". A `WorkerError` if what runs the
                 handler is broken.
-            KafkaError: What `poll()` raised. Brokers that cannot be reached are waited for; only if none ever was, it
-                ends with a `BootstrapError`, after `default_api_timeout_ms`.
+            KafkaError: What `poll()` raised. Brokers that cannot be reached are waited for; only if none was ever
+                reached, this raises a `BootstrapError`, after `default_api_timeout_ms`.
         """
         self._begin()
         self._run_to_end()
@@ -240,11 +242,11 @@ class Processor(Generic[K, V]):
 
     async def run_async(self) -> None:
         """As `run`, for a task of asyncio or trio: other tasks go on meanwhile, and async handlers are tasks of the
-        same event loop. What polls and commits is a thread of its own, so the group does not wait for a loop that is
-        busy. Callbacks of rebalances run in that thread.
+        same event loop. A thread of the processor's own polls and commits, so a busy loop does not hold up the group.
+        Rebalance callbacks run in that thread.
 
-        When the task is cancelled, what is in work ends and is committed, as with `stop(drain=False)`, before the
-        cancellation goes on. A second cancellation, on asyncio, is `stop(drain=False, timeout=0)`.
+        When the task is cancelled, the records in work are finished and committed, as with `stop(drain=False)`, before
+        the cancellation goes on. A second cancellation, on asyncio, is `stop(drain=False, timeout=0)`.
         """
         self._begin()
         async with hosting() as loop:
@@ -271,14 +273,14 @@ class Processor(Generic[K, V]):
             raise cancellation
 
     def stop(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
-        """End: from any thread, a handler, or a signal handler. Does not wait for it.
+        """Have the processor end, without waiting for it. Any thread, handler and signal handler may call this.
 
-        What has failed and waits for its next attempt is given up: it is not committed, and comes again.
+        Records that have failed and wait for their next attempt are given up: they are not committed, and come again.
 
         Args:
-            drain: Whether what was polled is worked on to the end; else only what is in work.
-            timeout: Seconds after which even what is in work is left alone: it is not committed, and comes again. None
-                for as long as it takes. What is done is committed; brokers have 5 s more to answer that.
+            drain: Whether all records that were polled are handled to the end; else only those in work.
+            timeout: Seconds after which even the records in work are given up: they are not committed, and come again.
+                None for as long as it takes. What is done is committed; brokers have 5 s more to answer that.
         """
         self._ending.ask(drain=drain, timeout_s=timeout)
         self._was_told = True
@@ -300,7 +302,7 @@ class Processor(Generic[K, V]):
             raise self._error
 
     def _end_soon(self, thread: Joinable) -> None:
-        """Nobody wants to wait. But the thread has the consumer, which nobody can close until it has ended."""
+        """The caller does not want to wait. But nobody can close the consumer until the thread has ended."""
         self.stop(drain=False, timeout=0.0)
         thread.join(LAST_COMMIT_S)
         if not self._has_ended:
@@ -504,7 +506,7 @@ class Processor(Generic[K, V]):
     # --- partitions come and go -----------------------------------------------------------------------------
 
     def _give_up(self, partitions: Partitions, consumer: RebalanceConsumer) -> None:
-        """Let what is in work end, commit, and forget them."""
+        """Let the records in work of these end, commit, and forget the partitions."""
         self._dispatcher.drop(partitions)
         until_ms = self._revocation.until_ms(partitions, monotonic_ms())
         if not self._wait_for(partitions, Deadline(min(until_ms, self._ending.until.at_ms))):

@@ -109,8 +109,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="drops-what-it-keeps",
         story="records of partitions that stay are forgotten when others go",
         file="processing/processor.py",
-        old='end, commit, and forget them."""\n        self._dispatcher.drop(partitions)\n',
-        new='end, commit, and forget them."""\n        self._dispatcher.drop_all()\n',
+        old='end, commit, and forget the partitions."""\n        self._dispatcher.drop(partitions)\n',
+        new='end, commit, and forget the partitions."""\n        self._dispatcher.drop_all()\n',
     ),
     Bug(
         name="gives-up-what-is-in-work",
