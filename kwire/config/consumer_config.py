@@ -129,16 +129,18 @@ class ConsumerConfig(SecurityConfig):
         boolean(),
     )
     parallel_rebalance_min_lag_records: int = setting(
-        1, "A lag of so many records is caught up with beside the newest; a smaller one is read in order.", integer(1)
+        1,
+        "A lag of at least this many records is caught up with beside the newest ones; a smaller one is read in order.",
+        integer(1),
     )
     parallel_rebalance_min_lag_ms: int | None = setting(
         None,
-        "A lag whose first record is that old is caught up with beside the newest, too.",
+        "A smaller lag is caught up with beside the newest records, too, if its first record is at least this old.",
         optional_integer(1),
         shown_default="however old it is",
     )
     parallel_rebalance_head_share: float = setting(
-        0.5, "How much of the bytes is for the newest records, while there is a lag: between 0 and 1.", share()
+        0.5, "The share of fetched bytes that the newest records have, while there is a lag: between 0 and 1.", share()
     )
     parallel_rebalance_children: int = setting(1, "How many cursors share a long lag.", integer(1, MOST_CHILDREN))
 
@@ -234,7 +236,7 @@ class ConsumerConfig(SecurityConfig):
 
     # --- metrics ------------------------------------------------------------------------------------------------
     metrics_num_samples: int = setting(
-        2, "Rates, averages and extremes of metrics are of that many samples.", integer(1)
+        2, "From how many samples the rates, averages and extremes of metrics are calculated.", integer(1)
     )
     metrics_sample_window_ms: int = setting(30_000, "How long a sample of metrics is.", integer(0, MAX_LONG))
 
@@ -245,12 +247,13 @@ class ConsumerConfig(SecurityConfig):
     # --- events -------------------------------------------------------------------------------------------------
     on_event: OnEvent | None = setting(
         None,
-        "A function that is told what operators want to know at once; called in a thread of its own. kwire's own.",
+        "A function that is called with events, which operators want to know at once, in a thread of its own; kwire's "
+        "own.",
         event_listener(),
     )
     event_lag_records: int | None = setting(
         None,
-        "on_event is told of a partition that is further behind the end of its log; kwire's own.",
+        "on_event is called for a partition that is further behind the end of its log than this; kwire's own.",
         optional_integer(0, MAX_LONG),
     )
 
@@ -345,7 +348,7 @@ _OF_CLASSIC_ALONE = ("partition_assignment_strategy", "heartbeat_interval_ms", "
 
 
 def _check_protocol(values: Mapping[str, object]) -> None:
-    """Settings given in so many words must be ones that the group protocol knows."""
+    """Settings that are given (not those by default) must be ones that the group protocol knows."""
     if values.get("group_protocol") is not GroupProtocol.CONSUMER:
         if values.get("group_remote_assignor") is not None:
             raise ConfigError('group_remote_assignor needs group_protocol="consumer"')

@@ -78,8 +78,8 @@ def _read(value: object) -> AnyDeserializer | None:
 
 
 def is_class_of_deserializers(value: object) -> bool:
-    """Whether it is the objects of a class that deserialize, and the class was given in their place. To call it makes
-    one of them of each record's bytes, without an error if it takes an argument."""
+    """Whether this is a class whose objects deserialize, given in place of such an object. Calling it would make an
+    object of each record's bytes, and raise no error if its constructor takes an argument."""
     if not isinstance(value, type):
         return False
     return hasattr(value, "deserialize") or any("__call__" in vars(each) for each in value.__mro__)

@@ -11,6 +11,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+# Hints that several clients' tables give.
+OWN_CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
+COMMIT_CALLBACK = "the function goes to commit_async(callback=...)"
+
 Take: TypeAlias = Callable[[object], tuple[str, object]]
 """Answers kwire's setting, and its value. Raises: BadValueError."""
 

@@ -6,12 +6,11 @@ list, which a test makes sure of.
 
 from __future__ import annotations
 
-from kwire.config.foreign_names import ForeignName, idle, other
+from kwire.config.foreign_names import OWN_CONTEXT, ForeignName, idle, other
 
 _COMMON = "org.apache.kafka.common."
 _OAUTH = f"{_COMMON}security.oauthbearer."
 
-_CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
 _PEM = "kwire reads PEM files, whose key is encrypted with ssl_key_password; convert the store by keytool and openssl"
 _SHARE = "kwire reads as a consumer of a group; share groups are not supported"
 _HANDLER = (
@@ -40,10 +39,10 @@ JAVA: tuple[ForeignName, ...] = (
     other("ssl.keystore.password", _PEM),
     other("ssl.truststore.password", "kwire reads PEM files, which have no password; convert the store by keytool"),
     other("ssl.protocol", "ssl_enabled_protocols says which versions are spoken", at=("", "tls", "tlsv1.2", "tlsv1.3")),
-    other("ssl.cipher.suites", _CONTEXT),
-    other("ssl.engine.factory.class", _CONTEXT),
-    other("ssl.provider", _CONTEXT),
-    other("security.providers", _CONTEXT),
+    other("ssl.cipher.suites", OWN_CONTEXT),
+    other("ssl.engine.factory.class", OWN_CONTEXT),
+    other("ssl.provider", OWN_CONTEXT),
+    other("security.providers", OWN_CONTEXT),
     *idle("ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.secure.random.implementation"),
     # --- SASL -----------------------------------------------------------------------------------------------
     other("sasl.client.callback.handler.class", _HANDLER),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.config.foreign_names import ForeignName, idle, other, same, taken
+from kwire.config.foreign_names import COMMIT_CALLBACK, OWN_CONTEXT, ForeignName, idle, other, same, taken
 from kwire.config.foreign_values import (
     buffer_bytes,
     certificate_file,
@@ -12,11 +12,9 @@ from kwire.config.foreign_values import (
     refresh_interval_ms,
 )
 
-_CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
 _LOGS = 'kwire logs to logging.getLogger("kwire"); set its level and handlers'
 _CALLBACKS = "pass it to subscribe(): on_assigned=, on_revoked=, on_lost=, or listener="
 _C_ONLY = "a callback of librdkafka's C interface has no place here"
-_COMMITS = "the function goes to commit_async(callback=...)"
 _KERBEROS = "take a ticket by kinit, or name a key table in the environment by KRB5_CLIENT_KTNAME"
 _UNSECURED = "give options unsecuredLogin... in sasl_jaas_config, or sasl_oauth_token_provider"
 _PROVIDER = "give sasl_oauth_token_provider, a function without arguments that returns the token, or it and its end"
@@ -61,8 +59,8 @@ LIBRDKAFKA: tuple[ForeignName, ...] = (
     other("throttle_cb", "metrics() has fetch-throttle-time-avg and -max"),
     other("log_cb", _LOGS),
     other("logger", _LOGS),
-    other("on_commit", _COMMITS),
-    other("offset_commit_cb", _COMMITS),
+    other("on_commit", COMMIT_CALLBACK),
+    other("offset_commit_cb", COMMIT_CALLBACK),
     other("rebalance_cb", _CALLBACKS),
     other("on_assign", _CALLBACKS),
     other("on_revoke", _CALLBACKS),
@@ -86,14 +84,14 @@ LIBRDKAFKA: tuple[ForeignName, ...] = (
         at=("", "true"),
     ),
     *(
-        other(name, _CONTEXT)
+        other(name, OWN_CONTEXT)
         for name in (
             *("ssl.curves.list", "ssl.sigalgs.list", "ssl.crl.location", "ssl.providers", "ssl.engine.location"),
             *("ssl.certificate.verify_cb", "ssl_certificate", "ssl_key", "ssl_ca"),
         )
     ),
-    other("ssl.engine.id", _CONTEXT, at=("", "dynamic")),
-    other("ssl.ca.certificate.stores", _CONTEXT, at=("", "root")),
+    other("ssl.engine.id", OWN_CONTEXT, at=("", "dynamic")),
+    other("ssl.ca.certificate.stores", OWN_CONTEXT, at=("", "root")),
     other(
         "https.ca.location", "login servers are checked against ssl_truststore_location and the system's authorities"
     ),

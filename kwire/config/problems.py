@@ -1,4 +1,4 @@
-"""What is wrong with settings, said of all of them at once: who brings a long list mends it in one go."""
+"""Collects what is wrong with settings, so that one error names all of it, and a long list is mended in one go."""
 
 from __future__ import annotations
 

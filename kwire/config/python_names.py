@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from kwire.config.foreign_names import ForeignName, idle, other, same, taken
+from kwire.config.foreign_names import COMMIT_CALLBACK, OWN_CONTEXT, ForeignName, idle, other, same, taken
 from kwire.config.foreign_values import certificate_file, hostname_check, key_file
 
-_CONTEXT = "make an ssl.SSLContext with that, and give it as ssl_context"
-_COMMITS = "the function goes to commit_async(callback=...)"
 _KERBEROS = "sasl_kerberos_service_name and the brokers' host names say which service it is"
 _PROXY = "kwire connects to brokers itself; a tunnel has to be where bootstrap_servers and advertised listeners point"
 
@@ -18,15 +16,15 @@ PYTHON_CLIENTS: tuple[ForeignName, ...] = (
     taken("ssl_keyfile", "ssl_keystore_key", key_file),
     same("ssl_password", "ssl_key_password", secret=True),
     same("ssl_check_hostname", "ssl_endpoint_identification_algorithm", hostname_check),
-    other("ssl_crlfile", _CONTEXT),
-    other("ssl_ciphers", _CONTEXT),
+    other("ssl_crlfile", OWN_CONTEXT),
+    other("ssl_ciphers", OWN_CONTEXT),
     other(
         "consumer_timeout_ms",
         "poll(timeout) comes back without records, and kwire.read() ends where the topic does; aiokafka's only "
         "tunes how it fetches, and has no counterpart",
         at=("", "inf"),
     ),
-    other("default_offset_commit_callback", _COMMITS),
+    other("default_offset_commit_callback", COMMIT_CALLBACK),
     other("rebalance_timeout_ms", "max_poll_interval_ms is also how long a rebalance waits for this member"),
     other("socket_options", "there are receive_buffer_bytes and send_buffer_bytes"),
     other("sasl_kerberos_name", _KERBEROS),

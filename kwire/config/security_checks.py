@@ -29,7 +29,7 @@ def hide_secrets(settings: Mapping[str, Setting], given: dict[str, object]) -> N
 
 
 def fill_in_mechanism(values: dict[str, object]) -> None:
-    """The mechanism that what was given leaves no doubt of; Java's default, GSSAPI, would be of no use there.
+    """Set the mechanism, if the other settings leave one only; Java's default, GSSAPI, would be of no use there.
 
     Raises:
         ConfigError: a password is given, which several mechanisms take.

@@ -119,7 +119,7 @@ class SecurityConfig:
         optional_text(),
     )
     sasl_oauthbearer_client_credentials_client_id: str | None = setting(
-        None, "Who asks, for the grant client_credentials.", optional_text()
+        None, "The client's id, for the grant client_credentials.", optional_text()
     )
     sasl_oauthbearer_client_credentials_client_secret: Secret | None = setting(
         None, "The secret of that client.", secret(), is_secret=True
@@ -130,7 +130,7 @@ class SecurityConfig:
     )
     sasl_oauthbearer_jwt_retriever_class: str | None = setting(
         None,
-        "Java's class that gets tokens; its name alone says which way.",
+        "Java's class that gets tokens; kwire goes by its name.",
         optional_text(),
         shown_default="what the other settings say",
     )
@@ -157,7 +157,7 @@ class SecurityConfig:
         300, "How long assertions are valid.", integer(0, 86_400)
     )
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = setting(
-        60, "How long before they are made they are valid.", integer(0, 3_600)
+        60, "How long before the time they are made assertions are valid.", integer(0, 3_600)
     )
     sasl_login_connect_timeout_ms: int | None = setting(
         None, "How long connecting to the login server may take.", optional_integer(1), shown_default="10000"
@@ -175,7 +175,7 @@ class SecurityConfig:
         0.8, "A token is renewed after this share of its life.", number(0.5, 1.0)
     )
     sasl_login_refresh_window_jitter: float = setting(
-        0.05, "Up to this share of its life is added to that by chance.", number(0.0, 0.25)
+        0.05, "Up to this share of its life, by chance, a token is renewed later than that.", number(0.0, 0.25)
     )
     sasl_login_refresh_min_period_seconds: int = setting(
         60, "A token is used at least for this long, if its life allows.", integer(0, 900)

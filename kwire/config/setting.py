@@ -17,7 +17,7 @@ _KEY = "kwire.setting"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What there is to know of a setting beside its type. `shown_default` replaces a default that depends."""
+    """What there is to know of a setting beside its type. `shown_default` is shown if the default depends on others."""
 
     name: str = ""
     default: object

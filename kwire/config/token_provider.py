@@ -58,10 +58,10 @@ def _read(value: object) -> TokenProvider | None:
 
 
 def function_without_arguments(value: object, otherwise: str) -> Callable[[], object]:
-    """It. Not shown in errors: somebody may have given the secret itself, and a partial shows its arguments.
+    """The value, if it is one. Errors do not show it: it may be the secret itself, and a partial shows its arguments.
 
     Raises:
-        BadValueError: it is none; `otherwise` says what that means.
+        BadValueError: It is none; `otherwise` is the reason that the error gives.
     """
     if isinstance(value, type):
         raise BadValueError("a class; give an object of it")
