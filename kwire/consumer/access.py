@@ -9,7 +9,8 @@ that was given the level's key. The level ends with the callback, and the key wi
 
 KIP-944 makes a key for each call. Here a callback has one, because of what the call does when the callback is over: a
 thread that still had the call's key could join in while the call collects records. One difference from the KIP: when
-a callback returns before those it gave its key are done, its call fails as in the KIP, but who leaves last tidies up.
+a callback returns before the threads it gave its key are done, its call fails as in the KIP, but the thread that leaves
+last takes the level away.
 
 Who has a key? A thread or a task, never what it starts. Tasks of trio and asyncio, and what they start in threads,
 inherit a *copy* of the context of their parent; if a copy counted, two would have what one was given. So what is kept
@@ -54,9 +55,9 @@ class Callers(NamedTuple):
     """Those who use a consumer, and are told apart: threads, or the tasks of an event loop.
 
     Attributes:
-        identify: The number of the one that calls; no other one has it while that one is alive.
-        name: How messages call one.
-        advice: How another one may do something all the same.
+        identify: Answers the caller's number, which no other one has while the caller is alive.
+        name: Answers what messages call the one with this number.
+        advice: What messages advise those who are refused.
     """
 
     identify: Callable[[], int]
@@ -113,11 +114,11 @@ class _Level:
 
 
 class AccessGuard:
-    """Enter it with `with`; who must not is refused at once, and never waits. One for each consumer.
+    """Entered with `with`; a caller that must not enter is refused at once, and never waits. One for each consumer.
 
     Attributes:
-        advice: What others may do all the same.
-        is_closing: The call under way is the last one: others are refused as those are who come after it.
+        advice: What messages advise those who are refused.
+        is_closing: Whether the call under way is `close()`: others are refused as if the consumer were closed.
     """
 
     is_closing = False
@@ -172,7 +173,8 @@ class AccessGuard:
             level.thread = me
 
     def _leave(self) -> None:
-        """Leave a call that was made in a callback, or one that its callback's borrowers have overtaken."""
+        """Leave a call that was made in a callback, or one whose callback has returned while a thread that was given
+        its key is still in a call."""
         me = self._identify()
         with self._lock:
             index = max(index for index, level in enumerate(self._levels) if level.thread == me)
@@ -206,7 +208,7 @@ class AccessGuard:
         """Wait until another thread has left the call that `wakeup()` ends, or that closes the consumer.
 
         Args:
-            will_wake: Whether a `wakeup()` that came before the call is still to strike it.
+            will_wake: Whether a `wakeup()` is pending that has not ended the call yet.
         """
         pause = threading.Event()
         while (
@@ -318,7 +320,7 @@ class AccessGuard:
 
 
 def _is_of_this_context(holding: _Holding) -> bool:
-    """Whether the token was made by the running thread or task itself. One that was is used up by asking."""
+    """Whether the token was made by the running thread or task itself. If it was, asking uses it up."""
     try:
         _given.reset(holding)
     except (ValueError, RuntimeError):  # made in another context; used up by a call that was interrupted

@@ -1,7 +1,7 @@
-"""What users pass in, checked on their own thread: nothing leaves here that the network thread could stumble over.
+"""The arguments of public calls, checked on the caller's thread: the network thread gets valid values only.
 
-A wrong argument is an `InvalidArgumentError` that names it, raised by the call that got it. Used by `sync.py`, and by
-whatever other facade there is.
+A wrong argument is an `InvalidArgumentError` that names it, raised by the call that got it. Used by the facades and by
+the parts of a `ConsumerSession`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MAX_TEXT_BYTES = 2**15 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # From here on a timeout may be meant in milliseconds.
 LONG_SECONDS = 100
-# What seconds since 1970 are from 2001 to 2286; as milliseconds they are of early 1970.
+# Seconds since 1970, of the years 2001 to 2286. Taken for milliseconds, they would be in early 1970.
 AS_SECONDS = range(10**9, 10**10)
 # Kafka allows none of these in the name of a topic.
-_OF_PATTERNS = re.compile(r"[\^$*+?()\[\]{}|\\]")
+_PATTERN_CHARACTERS = re.compile(r"[\^$*+?()\[\]{}|\\]")
 
 
 def milliseconds(timeout: Timeout) -> float:
@@ -49,8 +49,8 @@ def milliseconds(timeout: Timeout) -> float:
 
 
 def hint_at_seconds(timeout: Timeout) -> None:
-    """Warn of a timeout that has the look of milliseconds, by which other clients count. It holds all the same: to wait
-    for an hour may be meant."""
+    """Warn of a timeout that looks like milliseconds, in which other clients count. It is taken as seconds all the
+    same: somebody may mean to wait for an hour."""
     if isinstance(timeout, (float, int)) and LONG_SECONDS <= timeout < math.inf:
         warnings.warn(
             f"poll({timeout}) waits up to {timeout} seconds; if milliseconds are meant, write poll({timeout / 1000:g})",
@@ -103,7 +103,7 @@ def topics_or_pattern(topics: Topics) -> tuple[frozenset[str], Pattern[str] | Su
 def _checked_to_subscribe(topic: object) -> str:
     """A topic's name, and no pattern, which librdkafka takes as text."""
     name = checked_topic(topic)
-    if _OF_PATTERNS.search(name):
+    if _PATTERN_CHARACTERS.search(name):
         raise InvalidArgumentError(
             f"{name!r} cannot be a topic's name; for all topics that a pattern finds: subscribe(re.compile({name!r}))"
         )
@@ -188,7 +188,7 @@ def checked_bound(what: str, bound: object) -> int | datetime | None:
 
 
 def milliseconds_of(moment: datetime) -> int:
-    """Since 1970, of a time with a zone. Rounded up: a record has whole ones, and none of the one begun is as late."""
+    """Milliseconds since 1970. Rounded up, because records have whole ones: the first that is not earlier."""
     return -((EPOCH - moment) // timedelta(milliseconds=1))
 
 

@@ -50,14 +50,14 @@ def discard_callbacks(mailbox: Mailbox) -> None:
 
 
 def discard_position_errors(mailbox: Mailbox) -> None:
-    """Drop errors that only the user could do something about, who has just done so: with `assign` and then `seek`,
-    the network thread may have missed a position in between. What is still true the next poll finds again."""
+    """Drop errors about missing positions, because the user has just set positions. Between `assign` and `seek`, for
+    example, the network thread may find none. An error that still holds is found again by the next poll."""
     decided = (NoOffsetForPartitionError, OffsetOutOfRangeError)
     mailbox.discard_background(lambda event: isinstance(event, ErrorRaised) and isinstance(event.error, decided))
 
 
 def discard_error(mailbox: Mailbox, error: BaseException) -> None:
-    """Drop the event that says this, which is being raised."""
+    """Drop the event of this error, which a poll raises."""
     mailbox.discard_background(lambda event: isinstance(event, ErrorRaised) and event.error is error)
 
 

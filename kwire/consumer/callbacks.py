@@ -44,8 +44,8 @@ from kwire.unfinished import unfinished
 log = part_logger("group")
 
 
-# What is delayed for longer than this share of the time a rebalance may take is lost, and given up. When all of it is
-# over, the broker does without this member, which costs the kept partitions as well.
+# A revoke may be delayed for this share of the rebalance timeout; then its partitions are given up as lost. After the
+# whole timeout the broker goes on without this member, which loses the partitions that it keeps as well.
 DELAY_SHARE = 0.9
 NO_DEADLINE = Deadline(NEVER_MS)
 
@@ -63,8 +63,8 @@ class _Request:
 
 @dataclass(slots=True, eq=False)
 class _Release:
-    """Partitions whose revoked callback waits for the commit in front of it, if there is one. `is_told` once the
-    listener knows."""
+    """Partitions that are being given up: their revoked callback waits for the commit in front of it, if there is one.
+    `is_told` once the listener has been called."""
 
     partitions: Partitions
     commit: Reply[None] | None
@@ -82,7 +82,7 @@ class CallbackRunner(Generic[K, V]):
 
     Args:
         consumer: What the callbacks are given, behind a view that expires.
-        guard: Whom it lets use the consumer inside a callback: the thread that runs it, and who was given its key.
+        guard: Decides who may use the consumer inside a callback: the thread that runs it, and those with its key.
         awaits: Whether callbacks may be coroutine functions: an event loop drives the steps.
 
     Attributes:
@@ -111,7 +111,7 @@ class CallbackRunner(Generic[K, V]):
     # --- inside poll ----------------------------------------------------------------------------------------
 
     def begin_poll(self) -> None:
-        """A poll begins: what earlier ones told is to be revoked, and nobody has delayed, is let go."""
+        """A poll begins: give up the partitions that an earlier poll has announced and nobody has delayed."""
         if not self._guard.is_in_callback:
             self._running = ()
         if self._request is not None and (due := self._not_leaving(self._revocation.due)):
@@ -139,8 +139,8 @@ class CallbackRunner(Generic[K, V]):
                 case CommitCompleted():
                     yield from self._call_back(event)
                 case ErrorRaised():
-                    # The poll that ends with it takes it out of the queue. One error may be raised by many polls:
-                    # it would name all of their callers, and keep what they had.
+                    # `undo_poll` takes it out of the queue. Many polls may raise this one error: with its traceback
+                    # it would collect the frames of all their callers.
                     raise event.error.with_traceback(None)
 
     @property
@@ -149,7 +149,7 @@ class CallbackRunner(Generic[K, V]):
         return self._is_async and self._revocation.has_news
 
     def sooner(self, deadline: Deadline) -> Deadline:
-        """The deadline of a poll, or of what it holds a callback back for."""
+        """The deadline of a poll, or an earlier one of what it holds a callback back for."""
         if self._request is None and not self._releases:
             return deadline
         waits = [deadline, *(release.deadline for release in self._releases)]
@@ -158,7 +158,7 @@ class CallbackRunner(Generic[K, V]):
         return min(waits, key=lambda each: each.at_ms)
 
     def delay(self, partitions: Partitions) -> bool:
-        """Whether they could be delayed: those that are lost, or are being given up already, could not."""
+        """Delay their revoke. False if some could not be delayed: they are lost, or being given up already."""
         granted = self._revocation.delay(partitions) and partitions == self._not_leaving(partitions)
         return granted and (self._state.is_member or self._request is None)
 
@@ -168,8 +168,8 @@ class CallbackRunner(Generic[K, V]):
         return (partitions & self._state.assignment) - leaving
 
     def _next(self) -> Steps[BackgroundEvent | None]:
-        """The next event whose turn it is. While partitions are being given up, no other callback of a rebalance is;
-        and nothing at all, where that takes one commit and not the application's time."""
+        """The next event to handle. While partitions are being given up, no other rebalance callback runs. Without
+        asynchronous revocation nothing at all is handled: that waits for one commit, and not for the application."""
         if self._request is not None:
             yield from self._go_on(self._request)
         if self._request is None:
@@ -191,9 +191,10 @@ class CallbackRunner(Generic[K, V]):
             self._request = _Request(event)
 
     def _release(self, partitions: Partitions, over: Deadline | None = None) -> None:
-        """Let these go; before that, commit what was returned of them. The others wait for it until it is over.
+        """Begin to give up these partitions, with a commit of what was returned (if commits are automatic).
 
-        The commit is waited for across polls: none of them takes longer than its timeout, as in the Java client.
+        The commit is waited for across polls, until `over`: no poll takes longer than its timeout, as in the Java
+        client.
         """
         commit: Reply[None] | None = None
         deadline = NO_DEADLINE
@@ -203,7 +204,7 @@ class CallbackRunner(Generic[K, V]):
         self._releases.append(_Release(partitions, commit, deadline))
 
     def _go_on(self, request: _Request) -> Steps[None]:
-        """Let go of what is due; of what is delayed, once it is lost."""
+        """Give up the partitions that are due; the delayed ones as lost, once their time or the membership is over."""
         self._mailbox.remove(request.event)
         is_over = request.lost.expired or not self._state.is_member
         if is_over and (pending := self._not_leaving(self._revocation.pending)):
@@ -216,7 +217,7 @@ class CallbackRunner(Generic[K, V]):
         self._end_if_through()
 
     def _let_go(self, release: _Release) -> Steps[None]:
-        """What was to be revoked is lost, if the membership ended before the application came to poll."""
+        """Call the listener, and drop the partitions. They are lost if the membership ended before this."""
         if not self._state.is_member and not release.is_told:
             release.is_lost = True
         if release.is_lost:
@@ -269,8 +270,8 @@ class CallbackRunner(Generic[K, V]):
         now_ms: float,
         goes_on: str = "the rebalance goes on with the next poll",
     ) -> Steps[Exception | None]:
-        """Call the listener; what it failed with. Raises what struck from outside, a Ctrl-C for example: then nobody
-        knows how far the listener got, and it has to be called again."""
+        """Call the listener; returns the error that it failed with. Raises what a signal handler raises, such as
+        Ctrl-C: then nobody knows how far the listener got, and it has to be called again."""
         view = CallbackView(self._consumer)
         try:
             self._state.callback = kind, now_ms
@@ -290,8 +291,8 @@ class CallbackRunner(Generic[K, V]):
         return None
 
     def _note_time(self, kind: CallbackKind, began_ms: float) -> None:
-        """How long the listener took, for metrics. Once it is noted that the listener knows: to read the clock may take
-        a signal handler's time, and what that raises must not have the listener told again."""
+        """Record how long the listener took. Called after it is noted that the listener was told: a signal handler may
+        raise in here, and the listener must not be told again for that."""
         coordinator, ended_ms = self._state.link.metrics.coordinator, monotonic_ms()
         windows = {
             CallbackKind.ASSIGNED: coordinator.assigned,

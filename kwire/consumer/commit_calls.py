@@ -36,7 +36,7 @@ class CommitCalls(Generic[K, V]):
     def commit_processed_sync(
         self, processed: Mapping[TopicPartition, ProcessedOffsets], timeout: Timeout
     ) -> Steps[None]:
-        """The same of what handlers have finished of all cursors' records (`enable_parallel_rebalance`)."""
+        """`commit_sync` of what handlers have finished, of all cursors' records (`enable_parallel_rebalance`)."""
         yield from self._commit_sync(lambda reply: Commit({}, reply, processed=processed), timeout)
 
     def _commit_sync(
@@ -63,7 +63,7 @@ class CommitCalls(Generic[K, V]):
     def commit_processed_async(
         self, processed: Mapping[TopicPartition, ProcessedOffsets], callback: CommitCallback
     ) -> None:
-        """The same of what handlers have finished of all cursors' records."""
+        """`commit_async` of what handlers have finished, of all cursors' records."""
         self._commit_async(CommitAsync({}, callback, processed))
 
     def _commit_async(self, event: CommitAsync, given: Offsets | None = None) -> None:
@@ -72,7 +72,7 @@ class CommitCalls(Generic[K, V]):
         self._link.mailbox.post(event)
 
     def _note_delivered(self, given: Offsets | None) -> None:
-        """What a commit of these offsets says of what was returned. Without offsets: all of it is processed."""
+        """Note what a commit says of the records that were returned. Without offsets: all of them are processed."""
         if given is None:
             self._state.note_delivered()
         else:

@@ -1,12 +1,12 @@
 """What the application was handed: the one record of positions that the application thread owns.
 
 The last poll's records count as delivered when the application comes back: with the next poll, with a commit of all
-that was returned, or when it closes. Until then no auto-commit may cover them, but for what lies in front of offsets
-that it commits itself. A `for` loop is more exact: it counts up to the record it is at, and what it has not seen when
+that was returned, or when it closes. Until then no auto-commit may cover them, except those in front of offsets that it
+commits itself. A `for` loop is more exact: it counts up to the record it is at, and what it has not seen when
 it is left is not lost: the next poll hands that out first.
 
 An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines of a poll. So a poll collects
-into `pending`, hands out by one assignment, and is told of as returned by the next call that begins: a poll that raised
+into `pending` and hands out by one assignment. Only the next call counts its records as returned: a poll that raises
 puts back what it was about to return, and the next one hands it out first.
 """
 
@@ -113,7 +113,7 @@ class _HandedOut(NamedTuple, Generic[K, V]):
     Attributes:
         pending: What was collected and not returned; what a loop that was left has not seen.
         chunks: What the last poll returned, until the application comes back.
-        delivered: How far the application got, once it comes back; nothing, if it has been told already.
+        delivered: How far the application got, once it comes back; empty if the network thread knows already.
         loop: The loop that walks through the chunks.
         in_hand: Where it was, if it was interrupted. Its body may still fail over that.
         has_failed: Whether the application failed, and what it failed over is no part of `delivered`.
@@ -172,9 +172,10 @@ class Delivery(Generic[K, V]):
         return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
     def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
-        """A poll is about to return what is pending and due; nothing, if no record is: that is `passed` then.
+        """A poll is about to return the pending chunks that are due. If none of them has a record, it returns nothing,
+        and they become `passed`.
 
-        What a seek or a rebalance has made stale is forgotten; that of a paused partition waits until it is resumed.
+        Chunks that a seek or a rebalance has made stale are dropped; those of a paused partition wait for `resume`.
         """
         pending = self._now.pending
         settle_last(pending)
@@ -286,7 +287,7 @@ class Delivery(Generic[K, V]):
         return now.delivered if now.loop is None else now.loop.split()[0]
 
     def up_to(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Sequence[Delivered]:
-        """Of the same, what lies in front of these. An offset behind what a cursor has handed out is another one's."""
+        """`so_far`, cut at these offsets. An offset behind what a cursor has handed out is for another cursor."""
         return [
             (tp, epoch, OffsetAndMetadata(at.offset, leader_epoch=at.leader_epoch))
             for tp, epoch, position in self.so_far()
@@ -294,8 +295,8 @@ class Delivery(Generic[K, V]):
         ]
 
     def sought(self, view: AssignmentView, in_buffer: TopicPartition | None = None) -> None:
-        """What was handed out in an epoch that a seek has ended says nothing any more. A seek within what is buffered
-        ends none: it names its partition."""
+        """Forget how far the application got in epochs that a seek has ended. A seek within the buffer ends no epoch,
+        so it names its partition (`in_buffer`)."""
         now = self._now
         left = [
             entry
@@ -306,7 +307,7 @@ class Delivery(Generic[K, V]):
             self._now = now._replace(chunks=(), delivered=left)
 
     def told(self) -> None:
-        """The network thread knows of it."""
+        """The network thread knows how far the application got."""
         if self._now.loop is None:
             self._now = _HandedOut(self._now.pending)
             self._returned = self._now  # which holds no records that the application has let go of

@@ -65,7 +65,7 @@ class EventDispatcher:
             try:
                 if problem := unfinished(self._on_event(event)):
                     log.error("on_event has done nothing: %s", problem)
-            except BaseException:  # in this thread there is nobody else to raise; sys.exit() is no end of it
+            except BaseException:  # nobody else can report it, and sys.exit() must not end this thread
                 log.exception("on_event raised over %r", event)
             self._taken += 1
         if self._dropped:

@@ -35,16 +35,16 @@ class Turn(Protocol):
     def leave(self) -> None: ...
 
     def take_at_once(self) -> bool:
-        """Whether nobody else has it or goes first, so that the caller has it now."""
+        """Take it, if nobody else has it or goes first; whether the caller has it now."""
         ...
 
     def take(self) -> Steps[None]:
-        """Until nobody else has it or goes first."""
+        """Wait until nobody else has it or goes first, and take it."""
         ...
 
 
 class EventLoop(Protocol):
-    """One that runs, and that a consumer is used on."""
+    """A running event loop that a consumer is used on."""
 
     def is_current(self) -> bool:
         """Whether the caller runs on it."""
@@ -80,7 +80,7 @@ async def run_awaiting(mailbox: Mailbox, steps: Steps[T], loop: EventLoop, turn:
     A cancellation is raised inside them, where they wait: they may have something to undo, or to finish first.
 
     Args:
-        turn: What the call holds; others have it while the steps are idle.
+        turn: The turn that the call has; it is left to others while the steps are idle.
     """
     struck: BaseException | None = None
     shield: Callable[[], AbstractContextManager[object]] = nullcontext
@@ -132,7 +132,7 @@ def running_loop() -> EventLoop:
 
 
 class _Sleeper:
-    """What the mailbox wakes, once. Used under its lock."""
+    """A waiter of the mailbox: wakes the task on its loop, once. Used under the mailbox's lock."""
 
     __slots__ = ("_is_up", "_wake")
 
@@ -171,8 +171,8 @@ class AsyncioLoop:
         return self._asyncio.current_task(self.loop)
 
     def has_returned(self, task: object) -> bool:
-        """A task that returned records polled for another one: `create_task(consumer.poll())`, or Python 3.11's
-        `wait_for`. `exception()` would have asyncio believe that somebody has looked at the error."""
+        """False of a task that has returned records: it has polled for another task, as `create_task(consumer.poll())`
+        and Python 3.11's `wait_for` do. `task.exception()` is not asked: it would mark the error as retrieved."""
         assert isinstance(task, self._asyncio.Task)
         if not task.done() or task.cancelled() or task._exception is not None:
             return False

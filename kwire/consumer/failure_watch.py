@@ -1,4 +1,4 @@
-"""Whether a program fails over what it was handed: the sign is an exception on its way."""
+"""Whether a program fails over the records it was handed: the sign is an exception that is being handled."""
 
 from __future__ import annotations
 

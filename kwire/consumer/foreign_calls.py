@@ -1,8 +1,8 @@
-"""Calls of other clients, answered with what one writes here: keywords that are not kwire's, and methods.
+"""Keywords and methods of other clients: the errors about them say what to write in kwire.
 
-They stay what Python makes of them, a TypeError and an AttributeError, which say more. What fits costs nothing to look
-at: the table is asked once Python has refused a call. What stands around `poll` is less than around the others: all of
-that would take a twentieth of the time of an empty poll.
+The errors stay the TypeError and the AttributeError that Python raises; only their text says more. The tables are read
+only when Python has refused a call. `poll` has a lighter wrapper than the other methods: theirs would take a twentieth
+of the time of an empty poll.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ONE_RECORD = (
 )
 _TIMED = ("position", "committed", "beginning_offsets", "end_offsets", "offsets_for_times", "commit_sync", "close")
 
-# By method and keyword; without a keyword, where so many arguments do not fit.
+# By method and keyword; "" is for calls that do not fit for another reason.
 CALLS: Mapping[tuple[str, str], str] = {
     ("subscribe", "on_assign"): "give on_assigned=, a function of (consumer, partitions)",
     ("subscribe", "on_revoke"): "give on_revoked=, a function of (consumer, partitions)",
@@ -44,7 +44,7 @@ CALLS: Mapping[tuple[str, str], str] = {
     ("close", "autocommit"): "with enable_auto_commit=False nothing is committed but by you",
     **{(method, "timeout_ms"): _SECONDS for method in _TIMED},
 }
-OF_POLL: Mapping[str, str] = {
+POLL_KEYWORDS: Mapping[str, str] = {
     "timeout_ms": f"{_SECONDS}, as in poll(1.0)",
     "max_records": "max_poll_records is a setting of the consumer",
 }
@@ -82,7 +82,7 @@ def _answering_poll(method: Callable[[object, Timeout], T]) -> Callable[..., T]:
     def poll(self: object, timeout: Timeout = 1.0, **foreign: object) -> T:
         if foreign:
             name = next(iter(foreign))
-            hint = f"; in kwire: {OF_POLL[name]}" if name in OF_POLL else ""
+            hint = f"; in kwire: {POLL_KEYWORDS[name]}" if name in POLL_KEYWORDS else ""
             raise TypeError(f"{type(self).__name__}.poll() got an unexpected keyword argument {name!r}{hint}")
         return method(self, timeout)
 

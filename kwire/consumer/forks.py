@@ -15,7 +15,7 @@ from kwire.errors import ForkedConsumerError, KafkaError
 
 
 class Disowned(Protocol):
-    """What a copy is made unusable by."""
+    """A consumer, of which the copy in a forked child can be made unusable."""
 
     @property
     def identity(self) -> str:
@@ -30,7 +30,7 @@ _ADVICE = (
     "Celery: on worker_process_init; uWSGI: in a function marked @postfork)"
 )
 
-# Each with its process, and nothing else: what is held here and knows the consumer would keep it for ever.
+# Each consumer with the id of its process. A value that refers to its consumer would keep it for ever.
 _consumers: weakref.WeakKeyDictionary[Disowned, int] = weakref.WeakKeyDictionary()
 _process = os.getpid()
 
@@ -50,7 +50,7 @@ def not_picklable(consumer: object) -> str:
 
 
 def look_for_fork() -> None:
-    """Do what is to be done in the child of a fork, if this is one and Python was not told."""
+    """Make the consumers of the parent unusable, if this process was forked and Python was not told."""
     if os.getpid() != _process:
         _disown_all()
 

@@ -88,7 +88,7 @@ def current_host() -> Host:
 
 
 def host_with(host: Host) -> Host:
-    """Consumers made from now on run there, in the whole process; answers where they ran, to be put back."""
+    """Have consumers that are made from now on run on this host, in the whole process; returns the one before."""
     global _current  # consumers are made by user code, which knows of no host
     before, _current = _current, host
     return before

@@ -1,4 +1,4 @@
-"""What lives in this process, for who wants to see all of it: consumers for `describe_on_signal`, open ones at its end.
+"""The live objects of this process: consumers, for `describe_on_signal`; open ones, for the end of the interpreter.
 
 Any thread may add one, take one out, or look, without a lock: each is one step of the interpreter.
 """

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The network thread's turns take microseconds; this only bounds the wait for one whose thread is not let run.
+# The network thread's turns take microseconds; this only bounds the wait for a thread that gets no processor.
 TURN_MS = 1_000.0
 # When the time of closing is up the network thread still has sockets to close: a few ms, after which nothing is left
 # behind.
@@ -42,10 +42,10 @@ class NetworkLink:
         children: So many child cursors fetch into the buffer as well.
 
     Attributes:
-        leaves_wakeup: Whether the caller leaves a wakeup to another one: to the task that polls, which may be at its
-            records, and would poll on without it.
-        asks_until: No question waits for much longer: a callback's calls must not keep `close()` for more than its
-            time.
+        leaves_wakeup: Answers whether the caller leaves a pending wakeup to another task: to the one that polls, which
+            is processing its records now, and has to hear of it in its next poll.
+        asks_until: When questions are given up at the latest: the calls of callbacks must not keep `close()` for more
+            than its time.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class NetworkLink:
         try:
             while True:
                 seen = self.mailbox.signal()
-                has_ended = self._has_ended  # looked at first: the last it does may be to answer
+                has_ended = self._has_ended  # read before the reply: its last act may be to answer
                 if reply.done:
                     return reply.result()
                 self.check_alive()

@@ -51,7 +51,7 @@ class Polling(Generic[K, V]):
         self._state = state
         self._portion = FIRST_PORTION
         self._is_at_error = False
-        """Whether what is pending ends in front of an error, which comes when those records are handed out."""
+        """Whether what is pending ends in front of an error, which is raised once those records are handed out."""
         self._mailbox = state.link.mailbox
         self._delivery = state.delivery
         self.looked_at_ms = 0.0
@@ -81,8 +81,9 @@ class Polling(Generic[K, V]):
             self._mailbox.polled_at_ms = monotonic_ms()
 
     def ask_for_work(self) -> bool:
-        """There is nothing to return yet: let the network thread know that somebody polls, if that matters to it. A
-        turn of its for each record would be most of what the record takes. Whether it was told."""
+        """Nothing can be returned yet: tell the network thread that the application polls, if it waits for that
+        (`awaits_poll`). Returns whether it was told. Told each time, it would take a turn for each record, which is
+        most of what a record takes."""
         if not self._mailbox.awaits_poll:
             return False
         self._mailbox.post(PollStarted())
@@ -132,7 +133,7 @@ class Polling(Generic[K, V]):
                 break
 
     def at_hand(self) -> OpenFetch | None:
-        """What the next poll takes all of its records from, as they are decoded, if nothing is to be returned first."""
+        """The open fetch whose decoded records fill the next poll; None if there is none, or something comes first."""
         return self._collector.at_hand(self._mailbox.view) if self._delivery.is_all_handed_out else None
 
     def take(self, opened: OpenFetch, *, to_loop: bool = False) -> Records[K, V]:

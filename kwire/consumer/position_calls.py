@@ -28,7 +28,8 @@ class PositionCalls(Generic[K, V]):
         self._link = state.link
         self._polling = polling
         self._under_way: list[Reply[None]] = []
-        """What the network thread was told, and may not have looked at yet. That matters when records are returned."""
+        """Replies to what the network thread was told, and may not have handled yet: a poll that is about to return
+        records waits for them."""
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> Steps[None]:
         """See `Consumer.seek`."""
@@ -36,12 +37,12 @@ class PositionCalls(Generic[K, V]):
         position = checked_position(tp, offset)
         self._state.delivery.interrupt()
         if not self._polling.seek_in_buffer(tp, position):
-            self._state.note_read_of(tp)
+            self._state.note_delivered_of(tp)
             yield from self._link.command("seek", partial(Seek, tp, position))
             self._end_seek()
 
     def seek_within(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: AssignmentEpoch) -> Steps[None]:
-        """Seek if this is still the assignment epoch of one of the cursors, which then is the one to be moved."""
+        """Seek with the cursor whose assignment epoch this is, if it still is."""
         yield from self._link.command("seek", partial(Seek, tp, position, epoch=epoch))
 
     def reset(self, partitions: Collection[TopicPartition], to: ResetTo) -> Steps[None]:
@@ -92,7 +93,7 @@ class PositionCalls(Generic[K, V]):
         self._tell(partial(SetHold, wanted, Hold.USER_PAUSED, paused))
 
     def set_backpressure(self, partitions: Collection[TopicPartition], cursor: Cursor, *, is_on: bool) -> None:
-        """Fetch and return nothing that one of the cursors reads of these, or go on; unseen by `paused`."""
+        """Stop fetching and returning what one of the cursors reads of these, or go on; `paused` does not show it."""
         wanted = checked_partitions(partitions)
         self._tell(partial(SetHold, wanted, Hold.BACKPRESSURE, is_on, cursor=cursor))
 
@@ -103,7 +104,7 @@ class PositionCalls(Generic[K, V]):
         self._tell(partial(Redeliver, tp, position, stop))
 
     def pass_again(self, chunk: PartitionRecords[K, V]) -> None:
-        """A poll to come returns this chunk once more, which has a position and no records."""
+        """Have a later poll return this chunk once more, which has a position and no records."""
         self._state.delivery.pending.append(Collected.of(chunk))
 
     def paused(self) -> Steps[frozenset[TopicPartition]]:

@@ -173,8 +173,8 @@ class RangeConsumer:
                 self._buffer.drain_told(refusal)
 
     def close(self, *, timeout_ms: float | None = None) -> None:
-        """End the network thread, and with it all connections; at most `close_timeout_ms`, if no other time is given.
-        What is waited for is that brokers take note."""
+        """End the network thread, and with it all connections. Waits until brokers have taken note, for `timeout_ms`
+        at most (None: `close_timeout_ms`)."""
         most_ms = self._config.close_timeout_ms if timeout_ms is None else timeout_ms
         deadline = Deadline(monotonic_ms() + most_ms)
         self._link.post_close(deadline.at_ms)

@@ -59,7 +59,7 @@ class Revocation:
         return not (self.revoke_next or self.revoke_thereafter or self.lost or self.has_news)
 
     def begin_poll(self) -> Partitions:
-        """What is due is on no list any more, and returned; what was delayed is on the first."""
+        """Take what is due off the list, and return it; what was delayed moves to the first list."""
         due = self.due
         self.has_news = self.has_news and not self._is_told
         if self._is_told:

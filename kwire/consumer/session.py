@@ -94,7 +94,7 @@ class ConsumerSession(Generic[K, V]):
         self._loan: _Loan | None = None
         self.unclosed = Unclosed(self, link)  # the network thread knows nothing of this object
         self.describes_loan: Callable[[], object] | None = None
-        """Describes who uses it, and it, if that is a `Processor`."""
+        """Describes the `Processor` that uses this consumer, and the consumer; None without one."""
         live_consumers.add(self)
         try:
             link.start()
@@ -153,7 +153,7 @@ class ConsumerSession(Generic[K, V]):
     # --- polling --------------------------------------------------------------------------------------------
 
     def begin_poll(self, timeout: Timeout) -> float:
-        """Check that one may poll, and for so long (ms). If what comes then raises, `undo_poll`."""
+        """Check that the caller may poll; returns the timeout in ms. If what follows raises, call `undo_poll`."""
         self.state.check_open()
         timeout_ms = milliseconds(timeout)
         self.state.check_not_in_callback("poll()")
@@ -161,8 +161,8 @@ class ConsumerSession(Generic[K, V]):
         return timeout_ms
 
     def fast_poll(self, *, to_loop: bool = False) -> Records[K, V] | None:
-        """As `poll`, where nothing is to be done but to hand out records that are decoded. So it is for most polls that
-        return few, and this way they take a quarter to a third less time (measured).
+        """As `poll`, if there is nothing to do but to hand out decoded records, as in most polls that return few. This
+        way such a poll takes a quarter to a third less time (measured).
 
         Returns:
             As many records as a poll may return. None, and nothing has changed, if anything else may be to be done.
@@ -194,8 +194,8 @@ class ConsumerSession(Generic[K, V]):
 
         Args:
             to_loop: The records are handed out one by one, by `Delivery.iterate`.
-            least: Fewer are not handed out, even at the deadline, but for those in front of an error. They stay for the
-                next poll. (Not on an event loop.)
+            least: How many records to return at least. Fewer stay for the next poll, even at the deadline, unless an
+                error follows them. (Not on an event loop.)
         """
         if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
@@ -339,7 +339,7 @@ class ConsumerSession(Generic[K, V]):
                 consumer is used for the next poll.
 
         Yields:
-            What makes a poll that waits look. Any thread and signal handler may call it.
+            A function that has a waiting poll ask `has_news`. Any thread and signal handler may call it.
         """
         self.link.run(self.take_back())
         self._loan = _Loan(has_news, finish)
@@ -357,7 +357,7 @@ class ConsumerSession(Generic[K, V]):
             self._loan = None
 
     def _fetch_failures_again(self) -> Steps[None]:
-        """What a poll must raise an error over is not handed out."""
+        """Go back in front of records that cannot be deserialized: a poll has to raise an error over them."""
         self.polling.keep_failures(False)
         for tp, position, epoch in self.polling.kept_failures():
             with contextlib.suppress(IllegalStateError):  # it is not ours any more
@@ -389,7 +389,7 @@ class ConsumerSession(Generic[K, V]):
                 first_error = first_error or error
         self.state.closed = True
         self.state.delivery.clear()  # a loop whose body closes the consumer ends there
-        self.link.mailbox.fail(IllegalStateError(CLOSED))  # for whom a callback did not wait
+        self.link.mailbox.fail(IllegalStateError(CLOSED))  # for threads that a callback did not wait for
         if first_error is not None:
             raise first_error
 

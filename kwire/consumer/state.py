@@ -22,8 +22,8 @@ class ConsumerState(Generic[K, V]):
     Attributes:
         assignment: The partitions it has, as far as the application was told. Changes inside poll, assign, unsubscribe
             and close alone.
-        is_processing: Whether another task than the caller may still be at what the last poll returned. Threads take
-            turns: where one calls, no other one is.
+        is_processing: Answers whether another task than the caller may still be processing what the last poll returned.
+            Always False of threads, of which one at a time uses the consumer.
         callback: The rebalance callback that runs, and since when (ms).
     """
 
@@ -70,15 +70,15 @@ class ConsumerState(Generic[K, V]):
         if delivered := self.delivery.up_to(offsets):
             self.link.mailbox.note(RecordsDelivered(delivered, came_back=False))
 
-    def note_read_of(self, tp: TopicPartition) -> None:
-        """A seek of this partition follows. With parallel rebalance it depends on what each cursor has handed out which
-        of them goes there."""
+    def note_delivered_of(self, tp: TopicPartition) -> None:
+        """A seek of this partition follows. With parallel rebalance, what each cursor has handed out decides which one
+        of them it moves."""
         if self.config.enable_parallel_rebalance:
             delivered = [entry for entry in self.delivery.so_far() if entry[0] == tp]
             self.link.mailbox.note(RecordsDelivered(delivered, came_back=False))
 
     def interrupt_loop(self) -> None:
-        """What comes is for the next poll, not for the `for` loop that the application is in."""
+        """The `for` loop that the application is in ends here: what it has not seen is for the next poll."""
         self.delivery.interrupt()
         if not self.is_processing():
             self.note_delivered()
@@ -91,7 +91,7 @@ class ConsumerState(Generic[K, V]):
         self.link.check_alive()
 
     def check_not_in_callback(self, what: str) -> None:
-        """The consumer itself is within reach of a callback, and would be changed under the rebalance's feet."""
+        """A callback can reach the consumer itself; such a call would change it in the middle of the rebalance."""
         if self.callback is not None:
             raise IllegalStateError(f"{what} cannot be called inside a rebalance callback")
 

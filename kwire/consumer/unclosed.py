@@ -1,10 +1,11 @@
 """What becomes of a consumer that nobody closes: one that is collected, or still open when the interpreter ends.
 
-Its member must not stay in the group until the session times out. It commits what the application had come back from;
-what it was handed last it may never have processed. The garbage collector runs anywhere, also inside a lock of kwire's
-own, so a consumer that it finds is not waited for, and nothing locked is touched. At the end of the interpreter all
-that are open leave their groups side by side, for no longer than `EXIT_MS`. So do those that are at it already: of
-consumers that were collected, as the variables of `main()` are when it returns, or whose `close()` was interrupted.
+Its member must not stay in the group until the session times out. It commits the records that the application has
+polled on from; those it was handed last may never have been processed. The garbage collector runs anywhere, also inside
+a lock of kwire's own, so a collected consumer is not waited for, and nothing locked is touched. At the end of the
+interpreter all open consumers leave their groups side by side, for no longer than `EXIT_MS`. So long those are waited
+for, too, that have begun to leave: consumers that were collected, as the variables of `main()` are when it returns, and
+those whose `close()` was interrupted.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from kwire.network.thread import NetworkSide, NetworkThread
 
 log = part_logger("group")
 
-# A consumer that this thread polled a moment ago takes turns with another one.
+# One thread may poll several consumers in turns: one that was polled within this time is in use.
 IDLE_MS = 1_000.0
 # A few round trips to a coordinator that is there; one that is not must not keep a program from ending.
 EXIT_MS = 2_000.0

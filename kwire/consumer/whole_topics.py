@@ -1,4 +1,4 @@
-"""What a consumer without a group reads that was made with topics: all of their partitions, new ones too."""
+"""A consumer that is made with topics and without a group reads all partitions of the topics, new ones too."""
 
 from __future__ import annotations
 
