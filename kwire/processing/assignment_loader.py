@@ -1,8 +1,8 @@
-"""Partitions on their way in: what their group has committed, and of which topics they are, is being asked. Until both
-are known nothing of them is delivered, for nobody can say what an earlier life has finished.
+"""Newly assigned partitions: asks what their group has committed, and for the ids of their topics. Until both are known
+no record of theirs is delivered, for nobody can say which ones an earlier owner has finished.
 
-Where a group without a commit begins is asked as well, and committed when it is known. Its next life would begin where
-the reset policy says, which may be behind that. Records may come meanwhile.
+If the group has no commit, where the partition begins is asked as well, and committed. Otherwise the next owner would
+begin where the reset policy says, which may be behind unfinished records. Records may be delivered meanwhile.
 
 Nobody waits for the answers, so an outage holds up neither partitions that are open nor `stop()`.
 Contract: used by the processor's thread alone.
@@ -67,8 +67,8 @@ class AssignmentLoader:
 
     Args:
         completion: Where they are opened.
-        is_busy: Whether records of a partition are still in work that it had before; it is not opened as long as they
-            are.
+        is_busy: Answers whether records of an earlier assignment of a partition are still in work; so long the
+            partition is not opened.
     """
 
     def __init__(
@@ -86,11 +86,11 @@ class AssignmentLoader:
         self._is_busy = is_busy
         self._questions: list[_Loading] = []
         self._answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]] = {}
-        """Of those that are busy."""
+        """Answers about partitions that are busy."""
         self._unknown: set[TopicPartition] = set()
-        """No broker knows their topics now."""
+        """Partitions whose topics no broker knows now."""
         self._starts: dict[TopicPartition, Reply[int]] = {}
-        """Of those that are open, and of which the group has no commit."""
+        """Questions for the positions of open partitions of which the group has no commit."""
         self._again_ms = NEVER_MS
 
     @property

@@ -25,7 +25,7 @@ from kwire.unfinished import is_coroutine
 
 log = part_logger("processing")
 
-# Who is cancelled may have things to put in order; who does not listen must not keep others waiting.
+# A cancelled handler may clean up; one that ignores its cancellation must not keep others waiting.
 GRACE_S = 1.0
 
 _AsyncHandler: TypeAlias = Callable[[Item[K, V]], Awaitable[object]]

@@ -1,6 +1,6 @@
-"""Backpressure: partitions of which enough is buffered are not fetched, each for itself, so that a slow one does not
-stop the others. With parallel rebalance each cursor is held back by itself: with one hold for both, the backlog of a
-lag would hold up what is new.
+"""Backpressure: a partition of which enough is buffered is not fetched. Each is held by itself, so that a slow one does
+not stop the others. With parallel rebalance each cursor is held by itself, too: with one hold for both, the backlog of
+a lag would hold up new records.
 
 Contract: used by the processor's thread alone. What the user has paused is none of its business.
 """
@@ -19,7 +19,7 @@ from kwire.processing.buffer_usage import BufferUsage, Usage
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.sources import LagOf, Source, partition_of
 
-# Of its share a partition that is held has to work off so much before it goes on.
+# A partition that is held goes on when no more than this part of its share is buffered.
 RESUMED_AT = 0.5
 
 
@@ -51,9 +51,12 @@ class Backpressure(Generic[K, V]):
         return frozenset().union(*self._held.values())
 
     def regulate(self, closed: frozenset[TopicPartition]) -> None:
-        """Hold what there is enough of, and let the others go, but for those that came before they were open: as a
-        rule they are open before anything comes, and who is held has to wait for the fetch that is under way. There may
-        be enough of what is given up as well, while a handler is still at it."""
+        """Hold the partitions of which enough is buffered, and let the others go.
+
+        Of the `closed` ones only those stay held that `put_off` has held: as a rule a partition is open before its
+        first records come, and one that was held has to wait for the fetch under way. A partition that is not assigned
+        any more may count as full, while a handler is still at its records; it is left out.
+        """
         assigned = self._assigned()
         for cursor, held in self._held.items():
             self._hold(cursor, (closed & held | self._plenty(cursor, len(assigned))) & assigned)
@@ -65,8 +68,8 @@ class Backpressure(Generic[K, V]):
             self._hold(cursor, assigned)
 
     def put_off(self, chunks: Iterable[PartitionRecords[K, V]]) -> None:
-        """What a poll returned of these came too soon: it comes again when the partition is let go, or to the next one
-        who uses the consumer. Each cursor goes back by itself."""
+        """These chunks came too soon. Hold their partitions, and go back: the records come again when the partition is
+        let go, or to the next one who uses the consumer. Each cursor goes back by itself."""
         runs: dict[tuple[TopicPartition, int | None], list[PartitionRecords[K, V]]] = {}
         for chunk in chunks:
             runs.setdefault((chunk.topic_partition, chunk.epoch), []).append(chunk)

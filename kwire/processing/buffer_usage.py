@@ -23,11 +23,11 @@ class Usage:
 
     records: int = 0
     size_bytes: int = 0
-    """Of keys and values. What is null counts as -1, when it comes and when it goes: nobody minds a byte."""
+    """Of keys and values. A null counts as -1, both when it comes and when it goes; a byte does not matter."""
 
 
 class BufferUsage(dict[Source, Usage]):
-    """Those of which there is something."""
+    """The sources of which something is buffered."""
 
     def add(self, source: Source, records: Sequence[Record[K, V]]) -> None:
         """They were polled."""

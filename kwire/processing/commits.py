@@ -19,7 +19,7 @@ from kwire.processing.partition_progress import PartitionProgress
 
 log = part_logger("processing")
 
-# A commit that met a rebalance is made again so soon: as a rule the next polls finish it.
+# So soon a commit that met a rebalance is made again: as a rule the next polls finish the rebalance.
 _AFTER_REBALANCE_MS = 100.0
 
 
@@ -42,10 +42,10 @@ class Commits:
     """A processor's commits: when one is made, and what comes of it.
 
     Args:
-        look: Tells the completion tracker of what is done by now; called in front of each commit.
+        look: Tells the completion tracker what is done by now; called in front of each commit.
         interval_ms: Between two commits.
-        both_cursors: Where commits go that are of several cursors of a consumer.
-        run: Drives steps of that, blocking where they wait.
+        both_cursors: Makes the commits of a consumer with several cursors; None for any other one.
+        run: Drives the steps of such a commit, blocking where they wait.
     """
 
     def __init__(
@@ -117,8 +117,8 @@ class Commits:
             log.warning("a commit failed, and is made again in %.1f s: %s", self._interval_ms / 1000.0, error)
 
     def is_settled(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], now_ms: float) -> bool:
-        """Whether these need no commit that can be had without waiting; otherwise one is under way now. After one that
-        failed it is for `commit_last`, which insists."""
+        """Whether nothing of these is left for a commit without waiting; if something is, a commit is under way now.
+        After a commit that failed nothing is: `commit_last` makes the next one, and waits for it."""
         self._look()
         if self._error is not None or not self._completion.offers(partitions):
             return True
@@ -127,7 +127,7 @@ class Commits:
         return False
 
     def waits_for_polls(self, consumer: RebalanceConsumer, now_ms: float) -> bool:
-        """Whether a commit is under way, or is refused by a group that rebalances: further polls finish that. Any
+        """Whether a commit is under way, or was refused because the group rebalances: further polls finish either. Any
         other failure is for `commit_last`."""
         self._look()
         if not self._is_under_way and self._error is None:
@@ -139,7 +139,8 @@ class Commits:
     def commit_last(
         self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], timeout_ms: float
     ) -> None:
-        """And wait for it: the partitions go, or we do. A failure is logged: their records come again."""
+        """Commit, and wait for it: the partitions are given up, or the processor ends. A failure is logged: their
+        records come again."""
         self._look()
         offers = self._completion.offers(partitions)
         if not offers:

@@ -23,7 +23,7 @@ from kwire.processing.partition_queues import EVERYTHING
 from kwire.processing.sources import LagOf, Source, partition_of
 from kwire.processing.tracker import Committable, Tracker
 
-# The consumer's own account of ranges goes in front of the map.
+# Room for the token of parallel rebalance, which stands in front of the map.
 _ROOM_CHARS = 1024
 
 
@@ -60,7 +60,7 @@ class CompletionTracker:
         self._partitions: dict[TopicPartition, PartitionProgress] = {}
         self._is_lost = False
         self.has_begun = False
-        """Whether it became known where a partition begins of which the group has no commit, since its owner looked."""
+        """Whether, since its owner looked, a partition of which the group has no commit was given its beginning."""
         self.to_redeliver: list[tuple[TopicPartition, OffsetAndMetadata, int]] = []
         """Ranges delivered by a cursor that has moved back since, each with its end: to be delivered again."""
 
@@ -161,7 +161,7 @@ class CompletionTracker:
             cursor.tracker.finish_all(done)
 
     def lose_track(self) -> None:
-        """Somebody may have been given records that are not in here: of lags nothing more is known to be done."""
+        """Records may have been handed out that are not in here: from now on nothing of a lag counts as done."""
         self._is_lost = True
 
     # --- what is committed ----------------------------------------------------------------------------------
@@ -224,8 +224,9 @@ class CompletionTracker:
         return ProcessedOffsets(head, tuple(unfinished), *self._metadata(progress))
 
     def _metadata(self, progress: PartitionProgress) -> tuple[str, int | None]:
-        """And where it ends: of what an earlier life finished in front of its head nothing is delivered any more, so
-        only the network thread, which knows all that is left to catch up, can say when it is not needed any more."""
+        """The offset map, and where it ends. Records that an earlier owner finished in front of its head are not
+        delivered any more. So only the network thread, which knows what is left of the lag, can tell when the map is
+        not needed any more."""
         if not self._with_map or progress.foreign_metadata:
             return progress.foreign_metadata, None
         base, known = _finished(progress, progress.cursors)

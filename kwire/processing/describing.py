@@ -48,7 +48,7 @@ def _slow(dispatcher: Dispatcher[K, V], now_ms: float) -> Iterator[RecordInWork]
 
 def _cause(slow: RecordInWork) -> Cause:
     tries = f", attempt {slow.attempts + 1}" if slow.attempts else ""
-    text = f"a handler has {slow.topic}-{slow.partition} offset {slow.offset} in its hands{tries}"
+    text = f"a handler is at {slow.topic}-{slow.partition} offset {slow.offset}{tries}"
     return Cause(kind=CauseKind.SLOW_HANDLER, text=text, for_s=slow.for_s)
 
 

@@ -1,4 +1,4 @@
-"""Where records wait for a worker, and come back to: which run is where, what is tried again, what has failed for good.
+"""Hands records to workers and takes them back: which run is where, what is tried again, what has failed for good.
 
 Contract: used by the processor's thread alone, but for `ended`, which workers post to. Nothing here polls or commits.
 """
@@ -46,7 +46,7 @@ from kwire.processing.workers import (
 
 log = part_logger("processing")
 
-# A run that is still out then has met a record that takes its time, and gives back what stands behind that.
+# A run that is out for longer than this has met a slow record, and gives back the records behind it.
 _STUCK_MS = 4 * RUN_MS
 _QUICK_WORKERS = 1
 # A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
@@ -59,8 +59,8 @@ _offset_of = itemgetter(Record._fields.index("offset"))
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[K, V]):
-    """A run, and what it is of. `reported` of its items are counted. Records with `superseded` offsets are delivered
-    once more: what comes of them here does not matter."""
+    """A run, and the work that it is of. So many of its items as `reported` are counted as done. Records with
+    `superseded` offsets are delivered once more: what comes of them here does not matter."""
 
     run: Run[K, V]
     work: Work[K, V]
@@ -78,7 +78,7 @@ class _Entry(Generic[K, V]):
 
     @property
     def is_superseded(self) -> bool:
-        """Whether nobody wants to know what comes of the record it is at."""
+        """Whether the record it is at is delivered once more."""
         return self.is_superseded_at(self.run.record.offset)
 
     def is_superseded_at(self, offset: int) -> bool:
@@ -127,7 +127,7 @@ class Dispatcher(Generic[K, V]):
         """Whether a record was met that cannot be deserialized."""
         self._gives_up_retries = False
         self._is_held_up = False
-        """Whether a record that takes its time was met: others may have to wait for it."""
+        """Whether a run has met a slow record: others may have to wait for it."""
         self._entries: dict[int, _Entry[K, V]] = {}  # by the run's id()
         self._executing = 0
         self._retries: list[tuple[float, int, _Entry[K, V]]] = []
@@ -184,16 +184,16 @@ class Dispatcher(Generic[K, V]):
 
     @property
     def due_ms(self) -> float:
-        """When there is something to hand out, though nothing comes: what is tried again, what is bounded by rate, what
-        stands behind a slow one."""
+        """When there is something to hand out, though nothing comes: a record is tried again, the rate allows the next
+        one, or a run gives back the records behind a slow one."""
         return min(
-            self._retries[0][0] if self._retries and self._idle_workers else NEVER_MS,  # who ends says so
+            self._retries[0][0] if self._retries and self._idle_workers else NEVER_MS,  # a worker that ends wakes us
             self.sizer.ready_ms if self._queues.waiting else NEVER_MS,
             self._stuck_ms,
         )
 
     def oldest(self) -> Record[K, V] | None:
-        """The record that has been in a worker's hands for longest."""
+        """The record that a worker has been at for longest."""
         at_work = [entry.run for entry in self._entries.values() if entry.run.is_out and entry.run.items]
         return min(at_work, key=lambda run: run.started_ms).record if at_work else None
 
@@ -296,7 +296,7 @@ class Dispatcher(Generic[K, V]):
             self._leave_undone(entry)
 
     def take_back(self, timeout_s: float = 0.0) -> int:
-        """What workers have posted, waiting for the first of it; how many records are done with by it."""
+        """Take back the runs that workers have posted, waiting for the first. Returns how many records are done so."""
         before = self.counts.handled
         with suppress(Empty):
             run = self.ended.get(timeout=timeout_s) if timeout_s else self.ended.get_nowait()
@@ -308,7 +308,7 @@ class Dispatcher(Generic[K, V]):
         return done
 
     def look(self) -> None:
-        """Over the workers' shoulders: what is done of runs that are still under way can be committed already."""
+        """Report what is done of runs that are still under way: it can be committed already."""
         for entry in self._entries.values():
             self._report(entry)
 
@@ -434,7 +434,7 @@ class Dispatcher(Generic[K, V]):
         self._end(entry)
 
     def _leave_undone(self, entry: _Entry[K, V]) -> None:
-        """Its record, and what stands behind it: begun, they would overtake it."""
+        """Give up its record, and those behind it, which would overtake it."""
         if self._options.ordering is not Ordering.NONE:
             self.usage.remove(entry.source, self._queues.drop((entry.source,)))
         self.usage.remove(entry.source, records_of(entry.run.take_back()))
@@ -476,7 +476,7 @@ class Dispatcher(Generic[K, V]):
                 self._narrow(entry, now_ms)
 
     def _narrow(self, entry: _Entry[K, V], now_ms: float) -> None:
-        """It keeps the record that it is at: other queues' need not wait for that one."""
+        """Take back all but the record that the run is at: records of other queues need not wait for it."""
         run = entry.run
         if not self._may_merge:
             return

@@ -1,8 +1,7 @@
 """Records of one partition that nobody has made yet: a worker makes each when it is its turn, and it is gone with it.
 
-What handlers that take no time cost is mostly making records, and keeping them: those that wait grow old, and
-collecting garbage then costs more than the handler. Contract: immutable; all that is asked of it but records comes from
-columns.
+With a handler that takes no time, most of the cost is making records and keeping them: records that wait grow old, and
+collecting garbage then costs more than the handler. Contract: immutable; everything but records comes from columns.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from kwire.processing.dispatcher import Dispatcher
 
 # A handler that is still at it when a partition is taken away has this share of the poll interval to end.
 DRAIN_SHARE = 0.8
-# And the last commit has ended by then, though the coordinator be away: who has not polled for the whole of the
-# interval loses what it keeps as well.
+# By this share the last commit has ended, even without a coordinator: a member that does not poll for the whole
+# interval loses the partitions that it keeps as well.
 _COMMIT_SHARE = 0.95
 # Handlers that are cancelled then have so long, or that share, whichever is shorter, to clean up.
 _GRACE_MS = 1_000.0
@@ -38,7 +38,7 @@ class RevocationDrain:
         self._drain_ms = DRAIN_SHARE * max_poll_interval_ms
         self._commit_ms = (_COMMIT_SHARE - DRAIN_SHARE) * max_poll_interval_ms
         self.grace_ms = min(_GRACE_MS, _GRACE_SHARE * max_poll_interval_ms)
-        """How long those may take who are cancelled."""
+        """How long cancelled handlers may take."""
         self._until_ms: dict[TopicPartition, float] = {}
 
     @property
@@ -57,7 +57,7 @@ class RevocationDrain:
     def hold_back(
         self, consumer: Consumer[K, V], dispatcher: Dispatcher[K, V], commits: Commits, now_ms: float
     ) -> None:
-        """Begin nothing more of what is asked back, and have the next poll keep what is not through."""
+        """Begin nothing more of the partitions that are asked back, and delay the revoke of those not finished."""
         asked = consumer.to_be_revoked_partitions()
         self._until_ms = {tp: self.until_ms((tp,), now_ms) for tp in asked}
         if not asked:

@@ -30,7 +30,7 @@ _NEWEST_WEIGHS = 0.2
 
 
 class RunSizer(Generic[K, V]):
-    """See the module."""
+    """Decides how many records the next run has, from how long records took, and from the rate limit."""
 
     def __init__(self, options: ProcessorOptions[K, V], now_ms: float) -> None:
         self.meter = Meter(now_ms)

@@ -16,7 +16,7 @@ from itertools import chain, repeat
 from typing import Generic, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
-from kwire.consumer.host import Joinable, Queue, current_host
+from kwire.consumer.host import Queue, current_host
 from kwire.errors import RecordDeserializationError
 from kwire.logs import part_logger
 from kwire.model import K, Record, V
@@ -237,7 +237,7 @@ def fail(run: Run[K, V], error: BaseException, ended: Callable[[Run[K, V]], None
 
 
 class Workers(Protocol[K, V]):
-    """See the module."""
+    """What calls the handler; the module's docstring has the contract."""
 
     def start(self, run: Run[K, V]) -> None: ...
     def cancel(self, run: Run[K, V]) -> None:
@@ -250,16 +250,16 @@ class Workers(Protocol[K, V]):
 class ThreadWorkers(Generic[K, V]):
     """Threads of our own, started as they are needed: handing a run over takes a microsecond, an executor's twenty.
 
-    Each has a queue of its own, and who became free last goes first: of many that wait at one queue, more are woken
-    than there is work for. They are daemons: a handler that never returns must not keep the process from ending.
+    Each has a queue of its own, and the one that became free last is used first: of many threads that wait at one
+    queue, more would be woken than there is work for. They are daemons: a handler that never returns must not keep the
+    process from ending.
     """
 
     def __init__(self, count: int, ended: Callable[[Run[K, V]], None]) -> None:
         self._count = count
         self._ended = ended
         self._host = current_host()
-        self._queues: list[Queue[Run[K, V] | None]] = []
-        self._threads: list[Joinable] = []
+        self._queues: list[Queue[Run[K, V] | None]] = []  # one for each thread
         self._free: deque[Queue[Run[K, V] | None]] = deque()
 
     def start(self, run: Run[K, V]) -> None:
@@ -275,7 +275,7 @@ class ThreadWorkers(Generic[K, V]):
             return self._queues[0]
         queue: Queue[Run[K, V] | None] = self._host.new_queue()
         try:
-            thread = self._host.start_thread(partial(self._work, queue), f"kwire-worker-{len(self._threads)}")
+            self._host.start_thread(partial(self._work, queue), f"kwire-worker-{len(self._queues)}")
         except (RuntimeError, MemoryError) as error:  # the system grants no more threads
             if not self._queues:
                 raise BreakdownError("no thread can be started") from error
@@ -283,7 +283,6 @@ class ThreadWorkers(Generic[K, V]):
             log.warning("no more than %d worker threads can be started: %s", self._count, error)
             return self._queues[0]
         self._queues.append(queue)
-        self._threads.append(thread)
         return queue
 
     def _work(self, queue: Queue[Run[K, V] | None]) -> None:

@@ -61,7 +61,7 @@ def test_a_slow_handler_is_named_with_its_record(
         may_end.set()
     assert page is not None
     assert page.startswith("processor: running")  # what a signal prints
-    assert "a handler has orders-0 offset 2 in its hands" in str(found)
+    assert "a handler is at orders-0 offset 2" in str(found)
     assert json.loads(json.dumps(found.as_dict()))["slow"][0]["offset"] == 2
     assert found.is_running
     assert not processor.describe().is_running
