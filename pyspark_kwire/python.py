@@ -1,8 +1,9 @@
-"""The Python of Spark's processes: `PYSPARK_PYTHON=kwire-spark-python`. Each of them waits for this to be loaded.
+"""The Python that Spark starts its processes with: `PYSPARK_PYTHON=kwire-spark-python`. Each of them loads this first.
 
-It takes Spark's archives off the path, for PySpark is installed, and compiled. And for streams, each of which Spark
-starts a process for, it has a server (`pyspark_kwire.server`) that has imported everything and forks those processes;
-this one then stands for the fork: its end is the fork's, either way. The first stream of a session starts the server.
+It takes Spark's archives off the path, because the installed PySpark is compiled, and they are not. Spark starts a
+process for each stream as well. A server (`pyspark_kwire.server`) that has imported everything forks such a process,
+and this one then stands for the fork: when either of the two ends, so does the other. The first stream of a session
+starts the server.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 OF_STREAMS = ["-m", "pyspark.sql.streaming.python_streaming_source_runner"]
 # How Spark tells each process whom to call back. Processes that differ in nothing else have the same server.
 _CALL_BACK = "PYTHON_WORKER_FACTORY_"
-# Another one may be about to, so once is not enough; who does not start at all is done without.
+# Attempts to reach the server. Another process may be starting it at the moment; if it never starts, this process does
+# its work itself.
 _STARTS = 10
 SIZE = struct.Struct("!I")
 TAKEN = b"+"

@@ -36,7 +36,7 @@ _REQUEST_TIMEOUT_S = 10
 
 
 class Request(NamedTuple):
-    """What process there is to be."""
+    """What a client asks for: the process that it stands for."""
 
     arguments: list[str]
     environment: dict[str, str]
@@ -45,10 +45,10 @@ class Request(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """One that runs, and who stands for it."""
+    """A forked process, and the connection to the client that stands for it."""
 
     process: int  # a pidfd
-    standing: socket.socket
+    client: socket.socket
 
 
 _Event: TypeAlias = Callable[[], Request | None]
@@ -69,7 +69,7 @@ class Server:
         self._selector = selectors.PollSelector()
 
     def serve(self) -> Request | None:
-        """None when it is over; in a fork, what that is to be."""
+        """Serve until Spark ends. Returns None then; in a fork, the request that the fork has to carry out."""
         self._watch(self._listener, self._accept)
         self._selector.register(self._spark, selectors.EVENT_READ)
         while events := self._selector.select(None if self._forks else IDLE_S):
@@ -86,31 +86,31 @@ class Server:
 
     def _accept(self) -> Request | None:
         """A fork, for a client that connects. Its return value is that of the loop there."""
-        standing, _ = self._listener.accept()
+        client, _ = self._listener.accept()
         try:
-            request = _received(standing)
+            request = _received(client)
         except (OSError, ValueError, EOFError):
-            standing.close()
+            client.close()
             return None
         pid = os.fork()
         if pid == 0:
-            standing.close()
+            client.close()
             self._forget_all()
             return request
         for stream in request.streams:
             os.close(stream)
-        fork = Fork(os.pidfd_open(pid), standing)
+        fork = Fork(os.pidfd_open(pid), client)
         self._forks.add(fork)
-        with suppress(OSError):  # who has gone meanwhile is seen in a moment
-            standing.sendall(TAKEN)
-        self._watch(fork.standing, partial(self._end, fork))
+        with suppress(OSError):  # a client that has gone is noticed by the selector
+            client.sendall(TAKEN)
+        self._watch(fork.client, partial(self._end, fork))
         self._watch(fork.process, partial(self._ended, fork))
         return None
 
     def _end(self, fork: Fork) -> None:
-        """Who stood for it was ended, so it is."""
+        """The client was ended, so its fork is."""
         if fork in self._forks:
-            self._selector.unregister(fork.standing)
+            self._selector.unregister(fork.client)
             signal.pidfd_send_signal(fork.process, signal.SIGTERM)
 
     def _ended(self, fork: Fork) -> None:
@@ -119,12 +119,12 @@ class Server:
         if end is not None:
             code = end.si_status if end.si_code == os.CLD_EXITED else 128 + end.si_status
             with suppress(OSError):
-                fork.standing.sendall(EXIT_CODE.pack(code))
+                fork.client.sendall(EXIT_CODE.pack(code))
         for file in fork:
             with suppress(KeyError):
                 self._selector.unregister(file)
         os.close(fork.process)
-        fork.standing.close()
+        fork.client.close()
 
     def _forget_all(self) -> None:
         """In a fork: nothing here is its own."""
@@ -133,19 +133,19 @@ class Server:
         os.close(self._spark)
         for fork in self._forks:
             os.close(fork.process)
-            fork.standing.close()
+            fork.client.close()
 
 
-def _received(standing: socket.socket) -> Request:
+def _received(client: socket.socket) -> Request:
     """Raises: OSError, ValueError, EOFError: a stranger, or one that was ended."""
-    standing.settimeout(_REQUEST_TIMEOUT_S)
-    if not is_own(standing):
+    client.settimeout(_REQUEST_TIMEOUT_S)
+    if not is_own(client):
         raise PermissionError("a process of somebody else")
-    size, streams, _, _ = socket.recv_fds(standing, SIZE.size, 3)
+    size, streams, _, _ = socket.recv_fds(client, SIZE.size, 3)
     try:
         if len(size) < SIZE.size:
             raise EOFError("it was ended before it said anything")
-        with standing.makefile("rb") as sent:
+        with client.makefile("rb") as sent:
             arguments, environment, folder = marshal.loads(sent.read(SIZE.unpack(size)[0]))
     except BaseException:
         for stream in streams:  # Spark waits for their end

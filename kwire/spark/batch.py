@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kwire.spark.options import SourceOptions
 from kwire.spark.planning import Task, batch_ranges, tasks
 from kwire.spark.resolve import OffsetReader
-from kwire.spark.reused_process import keep_freed_memory, spare_the_collector
+from kwire.spark.reused_process import freeze_loaded_modules, keep_freed_memory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,8 +25,8 @@ class TaskPartition(InputPartition):
 
 
 def read_partition(partition: InputPartition, options: SourceOptions) -> Iterator[pa.RecordBatch]:
-    """What Spark runs as a task. It makes one, of nothing, where there is nothing to read."""
-    spare_the_collector()
+    """What Spark runs as a task. If there is nothing to read it still runs one, for a partition of its own."""
+    freeze_loaded_modules()
     if not isinstance(partition, TaskPartition):
         return iter(())
     from kwire.spark.range_reader import read_task  # for tasks alone: Spark starts a process to plan each stream

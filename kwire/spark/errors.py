@@ -162,10 +162,10 @@ def first_batch_began_earlier(ends: Mapping[TopicPartition, int]) -> DataLossErr
     """Args: ends: of a batch that the query was stopped in, of the partitions that begin behind it when asked again."""
     return DataLossError(
         "PARTITION_OFFSET_CHANGED",
-        f"The first batch of this query was to end at {places(ends)}, and was not through when the query was stopped; "
-        "where it was to begin is not known any more, for what says where to start means a later place by now. To "
-        "begin anew, give the query another checkpoint, and give it to the source as well, as "
-        "kwire.checkpointLocation: then it is written down where the query begins.",
+        f"The first batch of this query was to end at {places(ends)}, and was not through when the query was stopped. "
+        "Where it began is not known any more, because the option that says where to start stands for a later offset "
+        "by now. To begin anew, give the query another checkpoint, and give that to the source as well, as "
+        "kwire.checkpointLocation: then the source writes down where the query begins.",
     )
 
 

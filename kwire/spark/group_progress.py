@@ -31,7 +31,7 @@ class GroupProgress:
         self._consumer: Consumer[bytes, bytes] | None = None
 
     def commit(self, offsets: Offsets) -> None:
-        """Everything in front of these is through. That this fails is no reason for a query to."""
+        """Commit that everything in front of these is through. A failure is logged; the query goes on."""
         changed = {tp: offset for tp, offset in offsets.items() if self._committed.get(tp) != offset}
         if not changed:
             return

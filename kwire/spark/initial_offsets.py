@@ -63,7 +63,7 @@ class InitialOffsets:
         return f"{self._checkpoint}/{self._source}/0"
 
     def add(self, offsets: Offsets) -> Offsets:
-        """Write them, unless somebody has: what counts from now on."""
+        """Write these offsets, unless some are written already; returns the ones that count."""
         if (written := self.read()) is not None:
             return written
         self._files.create_dir(self._folder, recursive=True)

@@ -98,7 +98,7 @@ class _TaskRead:
                 spans = self._without_damage(spans, error)
 
     def _bound(self, task: Task) -> Spans:
-        """The ranges, with ends that were left to be looked up by now."""
+        """The ranges, with those ends looked up that were left for the task."""
         firsts = self._look_up(
             EARLIEST_OFFSET, (span.topic_partition for span in task if span.start == EARLIEST_OFFSET)
         )
@@ -123,8 +123,8 @@ class _TaskRead:
             with self._named({tp: (start, end)}):
                 first, behind_last = self._consumer.bounds(tp, timeout_ms=self._options.poll_timeout_ms)
             if first <= start < behind_last and tp not in self._begun:
-                # It is there: in a topic that took the place of one this consumer knew from another task. Once some of
-                # it was read it would be another topic's.
+                # The range is there, in a topic that took the place of the one that this consumer knew from an earlier
+                # task. Once some of the range was read, the rest would be another topic's.
                 self._begun.add(tp)
                 left[tp] = (start, end)
                 continue
@@ -165,7 +165,7 @@ class _TaskRead:
         return outside
 
     def _is_in_batch(self, error: CorruptRecordError, tp: TopicPartition, offset: int) -> bool:
-        """Whether this offset is met by the same damage. Not, if it cannot be told."""
+        """Whether a read from this offset meets the same damaged batch; False if that cannot be told."""
         span = {tp: (offset, offset + 1)}
         try:
             with self._named(span):
@@ -178,7 +178,7 @@ class _TaskRead:
 
     @contextmanager
     def _named(self, spans: Spans) -> Iterator[None]:
-        """An outage is told in the words of Spark's source, with all that has not come, and from whom."""
+        """Raises a timeout in the words of Spark's source, with all offsets that have not come, and from whom."""
         try:
             yield
         except (KafkaTimeoutError, BootstrapError) as error:  # the latter if this process has never reached a broker

@@ -65,7 +65,7 @@ class OffsetReader:
         def ask() -> Offsets:
             existing = self._partitions()
             wanted = existing if partitions is None else existing & frozenset(partitions)
-            return self._asked.beginning_offsets(wanted)
+            return self._lazy_consumer.beginning_offsets(wanted)
 
         return self._retried(ask) if partitions is None or partitions else {}
 
@@ -76,7 +76,7 @@ class OffsetReader:
         for attempt in range(max(1, self._options.offset_attempts)):
             if attempt:
                 self._pause()
-            offsets = self._retried(lambda: self._asked.end_offsets(self._partitions()))
+            offsets = self._retried(lambda: self._lazy_consumer.end_offsets(self._partitions()))
             behind = {
                 tp: (offset, offsets[tp]) for tp, offset in (known or {}).items() if offsets.get(tp, offset) < offset
             }
@@ -123,7 +123,7 @@ class OffsetReader:
         return self.resolved(self.unresolved(limit, is_start=True))
 
     def _at_times(self, times_ms: Mapping[TopicPartition, int], on_no_match: OnNoMatch) -> Offsets:
-        found = self._retried(lambda: self._asked.offsets_for_times(times_ms))
+        found = self._retried(lambda: self._lazy_consumer.offsets_for_times(times_ms))
         missing = sorted(tp for tp in times_ms if found.get(tp) is None)
         if missing and on_no_match is OnNoMatch.ERROR:
             raise errors.no_offset_at(missing[0], times_ms[missing[0]])
@@ -136,15 +136,15 @@ class OffsetReader:
         late = [tp for tp, offset in offsets.items() if offset == LATEST_OFFSET]
         looked_up: Offsets = {}
         if early:
-            looked_up |= self._asked.beginning_offsets(early)
+            looked_up |= self._lazy_consumer.beginning_offsets(early)
         if late:
-            looked_up |= self._asked.end_offsets(late)
+            looked_up |= self._lazy_consumer.end_offsets(late)
         return {tp: looked_up.get(tp, offset) for tp, offset in offsets.items()}
 
     # --- how it asks ----------------------------------------------------------------------------------------
 
     @property
-    def _asked(self) -> Consumer[bytes, bytes]:
+    def _lazy_consumer(self) -> Consumer[bytes, bytes]:
         if self._consumer is None:
             self._consumer = Consumer(config=driver_settings(self._options.kafka))
         return self._consumer
@@ -157,14 +157,14 @@ class OffsetReader:
             case SubscribeTopics(topics):
                 return self._of_topics(topics)
             case SubscribePattern(pattern):
-                listed = self._asked.list_topics()
+                listed = self._lazy_consumer.list_topics()
                 matching = {topic for topic in listed if pattern.search(topic)} - INTERNAL_TOPICS
                 return frozenset(TopicPartition(topic, info.partition) for topic in matching for info in listed[topic])
 
     def _of_topics(self, topics: Collection[str]) -> Partitions:
         found: set[TopicPartition] = set()
         for topic in sorted(set(topics) - INTERNAL_TOPICS):
-            infos = self._asked.partitions_for(topic)
+            infos = self._lazy_consumer.partitions_for(topic)
             if not infos:
                 raise UnknownTopicOrPartitionError(
                     f"This server does not host this topic-partition: there is no topic {topic}",

@@ -1,4 +1,4 @@
-"""What kwire does about the Python processes that Spark uses again, for one query after the other."""
+"""How kwire makes the Python processes faster that Spark reuses, for one query after the other."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 1024 * 1024, 32 * 1024 * 1024
 
 
-def spare_the_collector() -> None:
-    """Called whenever Spark has such a process do something. Takes what has been loaded out of garbage collections.
+def freeze_loaded_modules() -> None:
+    """Called whenever Spark has such a process do something. Takes the loaded modules out of garbage collections.
 
-    Spark has garbage collected each time a process is done, and what comes next waits for it. Nearly all there is to
-    look through are modules: 35 ms of each task, measured. With the second call all is loaded that tasks use, and Spark
-    has just collected what was garbage. Later calls leave it at that: what they would take out as well is the tasks'.
+    Spark collects garbage each time a process is done, and the next task waits for that. Nearly all the objects to look
+    through are those of modules: 35 ms of each task, measured. By the second call all modules that tasks use are
+    loaded, and Spark has just collected the garbage. Later calls do nothing: they would freeze objects of tasks.
     """
     if next(_calls) == 2 and _is_reused():
         gc.freeze()

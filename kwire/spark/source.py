@@ -19,7 +19,7 @@ from kwire.spark.errors import OptionError
 from kwire.spark.fresh_first.settings import fresh_first_options
 from kwire.spark.option_values import GivenOptions
 from kwire.spark.options import batch_options, stream_options
-from kwire.spark.reused_process import spare_the_collector
+from kwire.spark.reused_process import freeze_loaded_modules
 
 _HEADERS = StructField(
     "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
@@ -48,7 +48,7 @@ class KwireDataSource(DataSource):
         return "kwire"
 
     def schema(self) -> StructType:
-        spare_the_collector()
+        freeze_loaded_modules()
         given = GivenOptions(self.options)
         return spark_schema(include_headers=given.flag("includeHeaders", default=False))
 

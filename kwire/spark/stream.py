@@ -66,9 +66,9 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if location is None:
             if not isinstance(self._options.start, Earliest):
                 log.warning(
-                    "if this query is stopped before its first batch is through, what that was to read is lost; with "
-                    "the query's checkpointLocation in the option kwire.checkpointLocation as well, it begins where it "
-                    "was to begin"
+                    "if this query is stopped before its first batch is through, the records of that batch are lost; "
+                    "give the query's checkpointLocation to the source as well, as the option "
+                    "kwire.checkpointLocation: then the query begins again at the same offsets"
                 )
             self._looked_up = self._reader.initial(self._options.start)
             return self._looked_up
@@ -144,8 +144,8 @@ class KwireStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [TaskPartition(task) for task in tasks(ranges, self._options.ranges_per_task)]
 
     def _known_begins(self, begins: Offsets, ends: Offsets) -> Offsets:
-        """Where a batch begins; at its end, if that is all there is to say: another process has planned the query's
-        first batch, and what it was told of the beginning is lost."""
+        """Where a batch begins. Where the beginning looked up now lies behind the batch's end, the batch begins at its
+        end: another process has planned it as the query's first one, and the offsets that it looked up are lost."""
         if self._latest is not None or begins != self._looked_up:
             return begins
         lost = {tp: end for tp, end in ends.items() if end < begins.get(tp, end)}

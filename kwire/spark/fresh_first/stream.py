@@ -22,7 +22,7 @@ _NO_LIMITS = BatchLimits(sys.maxsize, sys.maxsize)
 
 
 class FreshFirstStreamReader(KwireStreamReader):
-    """As the other one, but for what a batch consists of; all it knows of that stands in Spark's offsets."""
+    """A `KwireStreamReader` whose batches may leave gaps. All it knows of the gaps stands in Spark's offsets."""
 
     def __init__(self, options: SourceOptions, fresh: FreshFirst) -> None:
         super().__init__(options)
