@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kwire.metrics.names import APP_INFO_GROUP, CONSUMER_GROUP, COORDINATOR_GROUP, FETCH_GROUP, NODE_GROUP, MetricName
+from kwire.metrics.names import (
+    APP_INFO_GROUP,
+    CATCH_UP_GROUP,
+    CONSUMER_GROUP,
+    COORDINATOR_GROUP,
+    FETCH_GROUP,
+    NODE_GROUP,
+    MetricName,
+)
 
-CATCH_UP_GROUP = "consumer-catch-up-metrics"
 CLIENT, TOPIC, PARTITION, NODE = (), ("topic",), ("topic", "partition"), ("node-id",)
 _LAG = "Records between the position and the end of the log"
 _LEAD = "Records between the beginning of the log and the position"

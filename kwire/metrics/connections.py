@@ -18,15 +18,15 @@ class ConnectionMetrics:
         self._refused_renewals = Window(setting)
 
     def created(self, now_ms: float) -> None:
-        """One can be used."""
+        """A connection can be used now."""
         self._created.record(1, now_ms)
 
     def closed(self, now_ms: float) -> None:
-        """One of these is closed."""
+        """A connection that could be used is closed."""
         self._closed.record(1, now_ms)
 
     def logged_in(self, now_ms: float) -> None:
-        """The two have accepted each other, by TLS or a login."""
+        """Client and broker have accepted each other, by TLS or a login."""
         self._logins.record(1, now_ms)
 
     def login_refused(self, now_ms: float, *, is_renewal: bool) -> None:

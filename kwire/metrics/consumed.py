@@ -139,7 +139,7 @@ class ConsumedMetrics:
     def collected(
         self, tp: TopicPartition, records: int, size_bytes: float, answer: AnswerCounts, now_ms: float
     ) -> None:
-        """So many records of an answer were collected. Their size may be a share of more, and no whole number."""
+        """So many records of an answer were collected. Their size may be a share of a batch's, so no whole number."""
         topic = self._topics.get(tp.topic) or self._new_topic(tp.topic)
         topic.records.record(records, now_ms)
         topic.bytes.record(size_bytes, now_ms)
@@ -182,8 +182,8 @@ class ConsumedMetrics:
         return found
 
     def keep_only(self, assigned: Container[TopicPartition]) -> None:
-        """Forget where partitions stand that are not assigned any more, and that a poll has collected once more while
-        they were given up."""
+        """Forget the partitions that are not assigned any more: a poll may have collected one after `forget`, while it
+        was given up."""
         self.assigned = assigned
         # The network thread may forget some at the same time.
         self._partitions = {tp: found for tp, found in list(self._partitions.items()) if tp in assigned}

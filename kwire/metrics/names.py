@@ -18,6 +18,7 @@ FETCH_GROUP = "consumer-fetch-manager-metrics"
 CONSUMER_GROUP = "consumer-metrics"
 COORDINATOR_GROUP = "consumer-coordinator-metrics"
 NODE_GROUP = "consumer-node-metrics"
+CATCH_UP_GROUP = "consumer-catch-up-metrics"
 APP_INFO_GROUP = "app-info"
 
 

@@ -37,7 +37,7 @@ class _Sample(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What a window says at one moment: of late, but for `ever` and `total`. Of no number there is no average."""
+    """What a window says at one moment. All but `ever` and `total` are of its samples; nan where these are empty."""
 
     ever: int
     total: float
@@ -109,7 +109,7 @@ class Window:
         """What there is to say now.
 
         Args:
-            rate_sample_ms: Rates are of samples that are taken to be so long, where that is not as long as they are.
+            rate_sample_ms: How long samples are taken to be for rates; None: as long as they are.
         """
         sample_ms = self._setting.sample_ms if rate_sample_ms is None else rate_sample_ms
         while True:

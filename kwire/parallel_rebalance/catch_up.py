@@ -2,8 +2,8 @@
 lag beside it (KIP draft "enable.parallel.rebalance").
 
 A partition whose committed position is known is held until it is known how long its lag is. If it is long enough, the
-main cursor is sought to the end, and what lies in front of it is entered in the partition's `CatchUpState`, with what
-earlier owners have left. There children get their parts from, the lowest first; when a part has been returned to the
+main cursor is sought to the end, and what lies in front of it is added to the partition's `CatchUpState`, beside what
+earlier owners have left. From there children take their parts, the lowest first; when a part has been returned to the
 application, the child takes the next one, or stays on standby. Everything here is about one assignment: when a
 partition goes, so does its state, and the next owner begins with what was committed (`parallel_rebalance.py`).
 """
@@ -143,8 +143,9 @@ class CatchUpManager(LagPolicy):
     # --- the user -------------------------------------------------------------------------------------------
 
     def seek(self, event: Seek) -> bool:
-        """Whether a child is meant, and nobody else: who was to fetch again what was damaged, or who reads what the
-        user passes over. Else it is the main cursor, which reads everything from there on."""
+        """Move a child, if the seek is for one; whether it was. A seek with an epoch, to fetch damaged records again,
+        is for the cursor in that epoch. One into the part that a child reads is for that child. Any other seek is for
+        the main cursor, which reads everything from there on."""
         self.refresh()
         tp, position = event.partition, event.position
         if event.epoch is not None:
@@ -162,13 +163,13 @@ class CatchUpManager(LagPolicy):
         return False
 
     def on_reset(self, partitions: Collection[TopicPartition]) -> None:
-        """The user says where to go on: nobody asks any more how far that is from the end."""
+        """The user says where the main cursor goes on: its lag is not looked up any more."""
         self._sought.update(self.states.keys() & set(partitions))
         for tp in set(partitions) & self._asked.keys():
             self._let_go(tp)
 
     def set_hold(self, partitions: Collection[TopicPartition], hold: Hold, is_held: bool) -> None:
-        """Of all children, those included that begin later. Not of what is not assigned: nobody would end it."""
+        """Hold all children, those included that begin later; only of assigned partitions: nobody would end others."""
         for tp in self._main.partitions.keys() & partitions:
             holds = self._holds.setdefault(tp, set())
             holds.add(hold) if is_held else holds.discard(hold)
@@ -177,8 +178,8 @@ class CatchUpManager(LagPolicy):
                 child.subscription.hold(mine, hold) if is_held else child.subscription.unhold(mine, hold)
 
     def redeliver(self, tp: TopicPartition, position: OffsetAndMetadata, stop: int) -> None:
-        """The application puts back what it was given from there on. The child that is at it gives it again, in order;
-        when that is through with its part, a child that is free does."""
+        """The application puts back the records from this position up to `stop`. The child that reads that part returns
+        them again, in order; if none does any more, a free child."""
         self.refresh()
         if tp not in self.states:
             return
@@ -229,22 +230,22 @@ class CatchUpManager(LagPolicy):
                 self._changed.update(child.come_back() if came_back else ())
 
     def refresh(self) -> None:
-        """Enter what has happened."""
+        """Bring the states of changed partitions up to date."""
         changed = self._changed & self.states.keys()
         self._changed.clear()
         for tp in sorted(changed):
             self._follow(tp)
             if tp in self.states:
-                self._enter(tp)
+                self._update(tp)
 
     def _follow(self, tp: TopicPartition) -> None:
-        """The main cursor may have been set elsewhere, since it was out of range, or by the user: what lies behind that
-        is its own. Another topic of the same name makes all that is known void."""
+        """The main cursor may have moved, because it was out of range, or by a seek: from there on it reads everything
+        itself. If another topic has the name now, all that is known is void."""
         partition, state = self._main.partitions[tp], self.states[tp]
         if self._is_recreated(state):
             self._start_over(tp)
         elif partition.has_position and partition.epoch != state.main_epoch and partition.consumed is not None:
-            reading = self._enter_parts(tp)
+            reading = self._update_parts(tp)
             state.main_moved(partition.consumed, partition.epoch, self._new_life())
             self._claim_again(state)
             for child in reading:
@@ -258,7 +259,7 @@ class CatchUpManager(LagPolicy):
         While nobody has been served, nobody knows which of the topics the group's offset is of. The main cursor goes on
         there, as it would without children: not at its head, which was the old topic's.
         """
-        self._enter_parts(tp)
+        self._update_parts(tp)
         partition, state, is_sought = self._main.partitions[tp], self.states[tp], tp in self._sought
         self.forget((tp,))
         if is_sought or partition.topic_id != ZERO_UUID or not partition.has_position:
@@ -270,24 +271,24 @@ class CatchUpManager(LagPolicy):
             self._main.fire(tp, PartitionEvent.SEEK, position=OffsetAndMetadata(low))
             self._main.publish()
 
-    def _enter_parts(self, tp: TopicPartition) -> list[LagPositions]:
-        """How far the children are that read of it, which are returned."""
+    def _update_parts(self, tp: TopicPartition) -> list[LagPositions]:
+        """Note how far the children are that read of this partition; returns them."""
         reading = [child for child in self._children if tp in child.parts]
         for child in reading:
-            self._enter_part(child, tp)
+            self._update_part(child, tp)
         return reading
 
-    def _enter(self, tp: TopicPartition) -> None:
+    def _update(self, tp: TopicPartition) -> None:
         for child in self._children:
             if tp in child.parts:
-                self._enter_part(child, tp)
+                self._update_part(child, tp)
                 if child.is_over(tp):
                     child.stop((tp,))
         self.states[tp].tick(self._now_ms)
         self._close_if_done(tp)
         self._hand_out(tp)
 
-    def _enter_part(self, child: LagPositions, tp: TopicPartition) -> None:
+    def _update_part(self, child: LagPositions, tp: TopicPartition) -> None:
         state, part, position = self.states[tp], child.parts[tp], child.position(tp)
         if position.offset < part.reached:
             state.read_again(position.offset, part.reached)
@@ -303,7 +304,7 @@ class CatchUpManager(LagPolicy):
             self.unclaimed.discard(tp)
 
     def _hand_out(self, tp: TopicPartition) -> None:
-        """Give those children something to read of it that read nothing of it."""
+        """Give the children that read nothing of this partition a part of what is left of it."""
         state = self.states.get(tp)
         if state is None or tp in self._asked:
             return
@@ -349,7 +350,7 @@ class CatchUpManager(LagPolicy):
         return now != state.topic_id and ZERO_UUID not in (now, state.topic_id)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """Somebody else's from now on, or no more: what was not committed, the next owner finds undone."""
+        """These are not assigned any more: what was not committed, the next owner finds undone."""
         for child in self._children:
             child.stop(partitions)
         for tp in partitions:

@@ -116,7 +116,7 @@ class CommitSplitter:
 
 
 def _not_behind(head: OffsetAndMetadata | None, main: OffsetAndMetadata | None) -> OffsetAndMetadata | None:
-    """How far handlers got, who may not know yet that the log was cut."""
+    """How far handlers got, but not behind the main cursor: they may not know yet that the log was cut."""
     return main if head is not None and main is not None and main.offset < head.offset else head
 
 

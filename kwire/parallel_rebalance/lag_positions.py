@@ -59,9 +59,9 @@ class LagPositions:
         self._child = child
         self.subscription = child.subscription
         self.parts: dict[TopicPartition, Part] = {}
-        # Those whose rest another cursor reads, and whether the application has come back since.
+        # Partitions of which another cursor reads the rest, and whether the application has come back since.
         self._ending: dict[TopicPartition, bool] = {}
-        # Out of range, in this assignment epoch; and where the log starts, once that is asked.
+        # Partitions that are out of range, since which assignment epoch, and the reply about the log's start, if asked.
         self._out_of_range: dict[TopicPartition, tuple[AssignmentEpoch, Reply[Found] | None]] = {}
 
     # --- what it reads --------------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ class LagPositions:
         gone = self.parts.keys() & set(partitions)
         for tp in gone:
             del self.parts[tp]
-            self._be_in_range(tp)
+            self._forget_out_of_range(tp)
             self._ending.pop(tp, None)
         if gone:
             self.subscription.remove(gone)
@@ -96,7 +96,7 @@ class LagPositions:
         self.subscription.hold((tp,), Hold.RANGE_CUT)
 
     def come_back(self) -> Iterable[TopicPartition]:
-        """The application has, and what it had been given is noted; the partitions that end by that."""
+        """The application has come back, and what it was given is noted; returns the partitions that end by that."""
         for tp in self._ending:
             self._ending[tp] = True
         return self._ending
@@ -108,7 +108,7 @@ class LagPositions:
 
     def seek(self, tp: TopicPartition, position: OffsetAndMetadata) -> None:
         """Go on at another place of the part."""
-        self._be_in_range(tp)
+        self._forget_out_of_range(tp)
         self._set_position(tp, position)
         self.subscription.publish()
 
@@ -136,11 +136,11 @@ class LagPositions:
     # --- retention ------------------------------------------------------------------------------------------
 
     def out_of_range(self, partition: AssignedPartition) -> None:
-        """What was fetched before is good, and returned first. Where the log starts is asked for then."""
+        """What was fetched before is good, and is returned first. Then it is asked where the log starts."""
         self._out_of_range[partition.topic_partition] = partition.epoch, None
         partition.blocked_until_ms = NEVER_MS
 
-    def _be_in_range(self, tp: TopicPartition) -> None:
+    def _forget_out_of_range(self, tp: TopicPartition) -> None:
         _, reply = self._out_of_range.pop(tp, (None, None))
         if reply is not None:
             reply.abandon()
@@ -149,7 +149,7 @@ class LagPositions:
         for tp, (epoch, reply) in list(self._out_of_range.items()):
             partition = self.subscription.partitions[tp]
             if partition.epoch != epoch or tp in self._ending:
-                self._be_in_range(tp)
+                self._forget_out_of_range(tp)
             elif reply is not None:
                 self._look_at_log_start(partition, reply, now_ms)
             elif not partition.is_ahead and partition.has_valid_position:
@@ -167,7 +167,7 @@ class LagPositions:
             # The user hears of it. After the back-off it is fetched again, and asked about if it is still out of range:
             # what has been refused may be granted meanwhile.
             self._deliver(ErrorRaised(error, self._main.epoch))
-            self._be_in_range(tp)
+            self._forget_out_of_range(tp)
             self._child.fetch.block(partition, now_ms)
             return
         if found is None:
@@ -179,7 +179,7 @@ class LagPositions:
         else:
             # The log ends in front of the position: it was cut. The main cursor finds that out as well, and goes back;
             # then this part is its own.
-            self._be_in_range(tp)
+            self._forget_out_of_range(tp)
             self._child.fetch.block(partition, now_ms)
 
     # --- the loop -------------------------------------------------------------------------------------------

@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 
-from kwire.metrics import MetricName
+from kwire.metrics.names import CATCH_UP_GROUP, MetricName
 from kwire.model import CatchUpProgress
-
-GROUP = "consumer-catch-up-metrics"
 
 
 def metrics_of(progress: Iterable[CatchUpProgress], client_id: str) -> dict[MetricName, float]:
@@ -17,7 +15,7 @@ def metrics_of(progress: Iterable[CatchUpProgress], client_id: str) -> dict[Metr
     for each in progress:
         topic, partition = each.topic_partition
         tags = (("client-id", client_id), ("topic", topic), ("partition", str(partition)))
-        found |= {MetricName(name=name, group=GROUP, tags=tags): float(value) for name, value in _values(each)}
+        found |= {MetricName(name=name, group=CATCH_UP_GROUP, tags=tags): float(value) for name, value in _values(each)}
     return found
 
 

@@ -43,7 +43,8 @@ class CatchUpState:
         self._epochs: dict[int, int | None] = {recovered.low.offset: recovered.low.leader_epoch}
         self._rate = RateWindow(now_ms)
         self._done = 0
-        self._is_begun = False
+        self.is_begun = False
+        """Whether anything of the lag has been given to the application."""
 
     # --- what there is to do ---
 
@@ -62,11 +63,6 @@ class CatchUpState:
         """What the application has not been given."""
         return self.undone - self.delivered
 
-    @property
-    def is_begun(self) -> bool:
-        """Whether anything of the lag has been given to the application."""
-        return self._is_begun
-
     def epoch_at(self, offset: int) -> int | None:
         """The leader epoch of the record in front of an offset that a range begins at, if it is known."""
         return self._epochs.get(offset)
@@ -76,7 +72,7 @@ class CatchUpState:
     def note_delivered(self, part: range, position: OffsetAndMetadata) -> None:
         """A child's records of `part` have been given to the application up to this position."""
         new = self.undone.within(range(part.start, position.offset))
-        self._is_begun = self._is_begun or bool(new)
+        self.is_begun = self.is_begun or bool(new)
         self._done += (new - self.delivered).size
         self.delivered |= new
         self._epochs[position.offset] = position.leader_epoch
@@ -122,19 +118,17 @@ class CatchUpState:
         """What the main cursor was given is done up to here."""
         self.head = OffsetAndMetadata(position.offset, leader_epoch=position.leader_epoch)
 
-    def commit_in_range(self, position: OffsetAndMetadata) -> bool:
-        """What was given of the range that this offset lies in is done up to here, and no more than was given. Whether
-        there is such a range."""
+    def commit_in_range(self, position: OffsetAndMetadata) -> None:
+        """What was given of the range that this offset lies in is done up to here, and no more than was given."""
         found = self.undone.range_before(position.offset)
         if found is None:
-            return False
+            return
         done = self.delivered.within(range(found.start, position.offset))
         if position.offset < found.stop and done and done[-1].stop == position.offset:
             self._epochs.setdefault(position.offset, position.leader_epoch)
         self.undone -= done
         self._metadata = position.metadata
         self._tidy()
-        return True
 
     def commit_processed(self, processed: ProcessedOffsets) -> None:
         """What was given is done but for what is named; the metadata is of both cursors."""

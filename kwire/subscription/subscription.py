@@ -38,12 +38,12 @@ class SubscriptionKind(Enum):
 
 
 class Subscription:
-    """What is wanted, and the assigned partitions with their positions.
+    """What the user wants to read, and the assigned partitions with their positions.
 
     Args:
         publish: takes each new view.
         drop_buffered: told of partitions whose buffered records must never be delivered.
-        epochs: where assignment epochs come from. Cursors that share one are told apart by them.
+        epochs: where assignment epochs come from. Cursors share this counter, so an epoch says which cursor it is of.
 
     Attributes:
         children: The subscriptions of the cursors that catch up with a lag; their views are part of this one's.
@@ -220,9 +220,10 @@ class Subscription:
         self._drop_buffered((partition.topic_partition,))
 
     def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool = False) -> None:
-        """The application has been given records up to these offsets, and has come back for more; or has gone there.
+        """The application has come back from records up to these offsets, or, with `is_seek`, has gone there.
 
-        What it commits itself it may say late, and what it then fails over it has committed: only a seek goes back.
+        Only a seek moves a position back: a commit of the application's own may come late, and the records that it has
+        committed stay done, even if it fails over them afterwards.
         """
         for tp, epoch, position in delivered:
             partition = self.partitions.get(tp)
