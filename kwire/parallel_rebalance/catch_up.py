@@ -26,7 +26,7 @@ from kwire.parallel_rebalance.lag import Lag, LagLookUp
 from kwire.parallel_rebalance.lag_positions import LagPositions, Losses, child_cursor
 from kwire.parallel_rebalance.recovery import Recovered
 from kwire.parallel_rebalance.state import CatchUpState
-from kwire.parallel_rebalance.token import life_of
+from kwire.parallel_rebalance.token import incarnation_of
 from kwire.states.partition import PartitionEvent
 
 log = part_logger("catch_up")
@@ -76,7 +76,7 @@ class CatchUpManager(LagPolicy):
         self.states[tp] = CatchUpState(
             tp,
             found,
-            life=self._new_life(),
+            incarnation=self._new_incarnation(),
             topic_id=self.topic_id(tp),
             main_epoch=partition.epoch,
             now_ms=self._now_ms,
@@ -90,8 +90,8 @@ class CatchUpManager(LagPolicy):
         """Those whose lag is not known yet."""
         return self._asked.keys()
 
-    def _new_life(self) -> str:
-        return life_of(self._new_uuid())
+    def _new_incarnation(self) -> str:
+        return incarnation_of(self._new_uuid())
 
     def topic_id(self, tp: TopicPartition) -> UUID:
         return self._metadata.cluster.topic_id(tp.topic)
@@ -119,7 +119,7 @@ class CatchUpManager(LagPolicy):
             state.commit_head(position)
             # With the epoch: should the log be cut, it is known where.
             end = OffsetAndMetadata(lag.end, leader_epoch=lag.leader_epoch)
-            state.split(end, self._new_life())
+            state.split(end, self._new_incarnation())
             log.info("%s goes on at its end, %d; to be caught up: %s", tp, lag.end, state.undone)
             self._main.fire(tp, PartitionEvent.SEEK, position=end)
             state.main_epoch = self._main.partitions[tp].epoch
@@ -246,7 +246,7 @@ class CatchUpManager(LagPolicy):
             self._start_over(tp)
         elif partition.has_position and partition.epoch != state.main_epoch and partition.consumed is not None:
             reading = self._update_parts(tp)
-            state.main_moved(partition.consumed, partition.epoch, self._new_life())
+            state.main_moved(partition.consumed, partition.epoch, self._new_incarnation())
             self._claim_again(state)
             for child in reading:
                 if child.parts[tp].stop > partition.consumed.offset:

@@ -2,7 +2,7 @@
 
 The group's own log is the low-water mark, with the token of what is undone behind it: children's commits go there. The
 head's log, the group `<group>.head`, has how far the main cursor got: its commits go there, once the group's log has a
-token of this life. Until then the token takes them along.
+token of this incarnation. Until then the token takes them along.
 """
 
 from __future__ import annotations
@@ -102,11 +102,11 @@ class CommitSplitter:
             low[state.topic_partition] = state.low_water()
 
     def acknowledged(self, offsets: Offsets) -> None:
-        """The group's log has these: a token among them says whose life it is."""
+        """The group's log has these: a token among them says whose incarnation it is."""
         for tp, position in offsets.items():
             state = self._catch_up.states.get(tp)
             token = decode(position.metadata) if state is not None and not state.claimed else None
-            if state is not None and token is not None and token.life == state.life:
+            if state is not None and token is not None and token.incarnation == state.incarnation:
                 state.claimed = True
                 self._catch_up.unclaimed.discard(tp)
 

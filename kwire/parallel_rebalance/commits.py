@@ -1,9 +1,9 @@
 """What parallel rebalance reads from and writes to its two commit logs: recovery of a partition, claims, and commits.
 
 The group's log is read and written as a member, `<group>.head` as nobody in particular: it is a group without members,
-with a coordinator of its own. A new owner claims a partition first: the group's log gets a token of its life, which the
-coordinator takes from members of this generation alone. What a former owner still writes to the head's log is of
-another life, and nobody believes it. Its claim holds back neither records nor the child's commits.
+with a coordinator of its own. A new owner claims a partition first: it writes a token of its incarnation to the group's
+log, which the coordinator takes from members of this generation alone. What a former owner still writes to the head's
+log is of another incarnation, and nobody believes it. A claim holds back neither records nor the child's commits.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ class TwoLogCommits:
             self._claiming.failed(now_ms)
         else:
             if self._catch_up.unclaimed:
-                self._claiming.again(now_ms)  # of another life by now, or of other partitions
+                self._claiming.again(now_ms)  # of another incarnation by now, or of other partitions
             else:
                 self._claiming.succeeded()
 

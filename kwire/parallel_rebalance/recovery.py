@@ -1,8 +1,8 @@
 """Where a new owner of a partition goes on, from what the two commit logs say.
 
 Nothing is believed that could skip a record. Without a token of the same topic everything behind the group's offset is
-undone: it may have been committed by a client that knows nothing of ranges. The head's log counts only in the life of
-the token: what a former owner wrote into it later says nothing about what the newer one has done.
+undone: it may have been committed by a client that knows nothing of ranges. The head's log counts only in the
+incarnation of the token: what a former owner wrote into it later says nothing about what the newer one has done.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def recover(committed: OffsetAndMetadata, head: OffsetAndMetadata | None, topic_
 
 def _is_of(token: Token, head: OffsetAndMetadata, topic_id: UUID) -> bool:
     mark = decode_mark(head.metadata)
-    return mark is not None and mark.life == token.life and _same(mark.topic_id, topic_id)
+    return mark is not None and mark.incarnation == token.incarnation and _same(mark.topic_id, topic_id)
 
 
 def _same(one: UUID, other: UUID) -> bool:

@@ -23,19 +23,26 @@ class CatchUpState:
     """What is done and what is left to do of one partition's lag.
 
     Args:
-        life: The name of this ownership; see `Token`.
+        incarnation: Of this owner; see `Token`.
         main_epoch: The assignment epoch of the main cursor's position that is in here.
     """
 
     def __init__(
-        self, tp: TopicPartition, recovered: Recovered, *, life: str, topic_id: UUID, main_epoch: int, now_ms: float
+        self,
+        tp: TopicPartition,
+        recovered: Recovered,
+        *,
+        incarnation: str,
+        topic_id: UUID,
+        main_epoch: int,
+        now_ms: float,
     ) -> None:
         self.topic_partition = tp
-        self.life = life
+        self.incarnation = incarnation
         self.topic_id = topic_id
         self.main_epoch = main_epoch
         self.claimed = False
-        """Whether the group's own log has a token of this life; before that, the head's log is not written."""
+        """Whether the group's own log has a token of this incarnation; before that, the head's log is not written."""
         self.undone = recovered.undone
         self.delivered = NO_OFFSETS
         self.head = recovered.head
@@ -48,13 +55,13 @@ class CatchUpState:
 
     # --- what there is to do ---
 
-    def split(self, end: OffsetAndMetadata, life: str) -> None:
+    def split(self, end: OffsetAndMetadata, incarnation: str) -> None:
         """The main cursor goes on at the end of the log; what lies in front of it is to be caught up.
 
-        That is another life: a token from before knows nothing of the lag, and with it the head's log, which is behind
-        the lag, must not be believed.
+        That is another incarnation: a token from before knows nothing of the lag, and with it the head's log, which is
+        behind the lag, must not be believed.
         """
-        self._live_on(life)
+        self._begin_incarnation(incarnation)
         self.undone |= (range(self.head.offset, end.offset),)
         self._epochs[self.head.offset] = self.head.leader_epoch
         self.head = end
@@ -93,18 +100,18 @@ class CatchUpState:
         self.undone -= (gone,)
         self._tidy()
 
-    def main_moved(self, position: OffsetAndMetadata, epoch: AssignmentEpoch, life: str) -> None:
+    def main_moved(self, position: OffsetAndMetadata, epoch: AssignmentEpoch, incarnation: str) -> None:
         """The main cursor was set to this position, and reads everything from there on. When it went back, that is
-        another life: what the head's log has is too much."""
+        another incarnation: what the head's log has is too much."""
         self.main_epoch = epoch
         self.undone = self.undone.below(position.offset)
         self.delivered = self.delivered.below(position.offset)
         if position.offset < self.head.offset:
             self.head = position
-            self._live_on(life)
+            self._begin_incarnation(incarnation)
 
-    def _live_on(self, life: str) -> None:
-        self.life = life
+    def _begin_incarnation(self, incarnation: str) -> None:
+        self.incarnation = incarnation
         self.claimed = False
 
     # --- what is committed ---
@@ -152,13 +159,15 @@ class CatchUpState:
         Without a range left it is a commit like any other."""
         if not self.undone:
             return OffsetAndMetadata(self.head.offset, self._metadata, self.head.leader_epoch)
-        token = Token(self.life, self.topic_id, self.undone, self.head.offset, self.head.leader_epoch, self._metadata)
+        token = Token(
+            self.incarnation, self.topic_id, self.undone, self.head.offset, self.head.leader_epoch, self._metadata
+        )
         low = self.undone[0].start
         return OffsetAndMetadata(low, encode(token), self._epochs.get(low))
 
     def head_mark(self, metadata: str = "") -> OffsetAndMetadata:
         """What the head's log is to say."""
-        mark = encode_mark(HeadMark(self.life, self.topic_id, metadata))
+        mark = encode_mark(HeadMark(self.incarnation, self.topic_id, metadata))
         return OffsetAndMetadata(self.head.offset, mark, self.head.leader_epoch)
 
     # --- what users see ---

@@ -35,8 +35,8 @@ class Token(NamedTuple):
     """What is not done of a partition, as of one commit.
 
     Attributes:
-        life: Whose commits these are: each owner of the partition has a life of its own, and the head's log is believed
-            only when it was written in the same one.
+        incarnation: Whose commits these are. Each owner of the partition begins one, and so does an owner whose main
+            cursor jumps to the end or goes back; the head's log is believed only if it was written in the same one.
         topic_id: Of the topic that these offsets are of.
         undone: The ranges that are to be caught up.
         head: Nothing from here on is done, unless the head's log says more.
@@ -44,7 +44,7 @@ class Token(NamedTuple):
         metadata: What the user committed with the offset.
     """
 
-    life: str
+    incarnation: str
     topic_id: UUID
     undone: OffsetSet
     head: int
@@ -53,9 +53,9 @@ class Token(NamedTuple):
 
 
 class HeadMark(NamedTuple):
-    """Whose head an offset in `<group>.head` is."""
+    """Whose head an offset in `<group>.head` is; see `Token`."""
 
-    life: str
+    incarnation: str
     topic_id: UUID
     metadata: str = ""
 
@@ -65,8 +65,8 @@ def head_group(group_id: str) -> str:
     return f"{group_id}.head"
 
 
-def life_of(uuid: UUID) -> str:
-    """A name for a life: 64 of the bits, as text."""
+def incarnation_of(uuid: UUID) -> str:
+    """The name of an incarnation: 64 of the bits, as text."""
     return _packed(uuid.bytes[:8])
 
 
@@ -92,17 +92,17 @@ def decode(metadata: str) -> Token | None:
     if parts is None:
         return None
     try:
-        life, topic_id, head, epoch, numbers = parts[0].split(",")
+        incarnation, topic_id, head, epoch, numbers = parts[0].split(",")
         steps = [from_base_36(number) for number in numbers.split(".") if number]
         head_epoch = None if epoch == _NO_EPOCH else from_base_36(epoch)
-        return Token(life, _uuid(topic_id), _undone(steps), from_base_36(head), head_epoch, parts[1])
+        return Token(incarnation, _uuid(topic_id), _undone(steps), from_base_36(head), head_epoch, parts[1])
     except ValueError:
         return None
 
 
 def encode_mark(mark: HeadMark) -> str:
     """The mark as metadata."""
-    return encode_metadata(HEAD_PREFIX, f"{mark.life},{_packed(mark.topic_id.bytes)}", mark.metadata)
+    return encode_metadata(HEAD_PREFIX, f"{mark.incarnation},{_packed(mark.topic_id.bytes)}", mark.metadata)
 
 
 def decode_mark(metadata: str) -> HeadMark | None:
@@ -111,8 +111,8 @@ def decode_mark(metadata: str) -> HeadMark | None:
     if parts is None:
         return None
     try:
-        life, topic_id = parts[0].split(",")
-        return HeadMark(life, _uuid(topic_id), parts[1])
+        incarnation, topic_id = parts[0].split(",")
+        return HeadMark(incarnation, _uuid(topic_id), parts[1])
     except ValueError:
         return None
 
@@ -122,7 +122,7 @@ def _written(token: Token) -> str:
     edges = [edge for each in token.undone for edge in (each.start, each.stop)]
     steps = (edge - before for edge, before in zip(edges, [0, *edges], strict=False))
     fields = (
-        token.life,
+        token.incarnation,
         _packed(token.topic_id.bytes),
         in_base_36(token.head),
         epoch,

@@ -130,7 +130,7 @@ class CompletionTracker:
         begin = cursor.tracker.position
         cursor.tracker.deliver(offsets, behind.offset)
         cursor.note_position(behind)
-        if not progress.finished:  # by an earlier life: as a rule
+        if not progress.finished:  # by an earlier owner: as a rule nothing is
             return offsets
         progress.disbelieve(offsets, epochs)
         # Of what one cursor alone passes over nothing comes any more; with several, another may read it.
@@ -246,7 +246,7 @@ def _finished(progress: PartitionProgress, cursors: Sequence[CursorProgress]) ->
     latest = [(cursor, cursor.tracker.latest) for cursor in cursors]
     epoch, left = progress.map_epoch()
     done = [part for cursor, offer in latest for part in (range(cursor.start, offer.base), *offer.finished)]
-    # What an earlier life finished of a lag nobody has begun with is in front of everything that was delivered.
+    # What an earlier owner finished of a lag that nobody has begun with is in front of all that was delivered.
     base = min([offer.base for _, offer in latest] + [max(0, part.start - 1) for part in left[:1]])
     finished = OffsetSet((*done, *left)) - (range(base),)
     if finished and finished[0].start == base:  # all of it is done up to there

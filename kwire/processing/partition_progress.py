@@ -1,4 +1,4 @@
-"""How far a partition is: what its cursors have delivered, what of that is done, and what an earlier life has finished.
+"""How far a partition is: what its cursors have delivered, what of that is done, what an earlier owner has finished.
 
 Contract: pure, and of one thread: the processor's.
 """
@@ -61,7 +61,7 @@ class CursorProgress:
         with which the broker cannot take a sound position for one that was cut off (KIP-320).
 
         Args:
-            behind_all: The answer behind all of them, where there is only what an earlier life has finished.
+            behind_all: The answer behind all of them, where there is only what an earlier owner has finished.
         """
         while self.positions and self.positions[0][0] < base:
             self.positions.popleft()
@@ -74,14 +74,14 @@ class PartitionProgress:
 
     topic_id: UUID
     has_commit: bool = True
-    """Whether the group had one when the assignment began. Without one its next life would begin where the reset policy
-    says, which may be behind what this one has begun with: so that is committed, before anything is done."""
+    """Whether the group had a commit when the assignment began. Without one the next owner would begin where the reset
+    policy says, which may be behind the first records of this one: so their position is committed at once."""
     foreign_metadata: str = ""
     """What is no offset map in the metadata of the group's commit; it stays there."""
     believed_epoch: int | None = None
-    """The leader epoch up to which an earlier life's map speaks of these records; None: there was none."""
+    """The leader epoch up to which an earlier owner's map holds for these records; None: there was none."""
     finished: OffsetSet = NO_OFFSETS
-    """By an earlier life, of what has not been delivered."""
+    """What an earlier owner has finished, and has not been delivered."""
     main: CursorProgress | None = None
     lags: list[CursorProgress] = field(default_factory=list)
 
@@ -115,7 +115,7 @@ class PartitionProgress:
         """The leader epoch that a commit of `base` carries."""
         return cursor.epoch_at(base, self.believed_epoch)
 
-    # --- what an earlier life has finished ------------------------------------------------------------------
+    # --- what an earlier owner has finished -----------------------------------------------------------------
 
     def take_over(self, at: OffsetAndMetadata) -> None:
         """What the group's commit says: nothing, if it has no map, a damaged one, or one of a topic that had the name

@@ -10,15 +10,15 @@ from kwire.parallel_rebalance.recovery import recover
 from kwire.parallel_rebalance.token import HeadMark, Token, encode, encode_mark
 
 TOPIC_ID, OTHER_TOPIC_ID = UUID(int=1), UUID(int=2)
-TOKEN = Token("life", TOPIC_ID, OffsetSet((range(100, 120),)), 120, 3, "a note")
+TOKEN = Token("incarnation", TOPIC_ID, OffsetSet((range(100, 120),)), 120, 3, "a note")
 
 
 def low(token: Token = TOKEN, offset: int = 100) -> OffsetAndMetadata:
     return OffsetAndMetadata(offset, encode(token), 3)
 
 
-def head(offset: int, life: str = "life", topic_id: UUID = TOPIC_ID) -> OffsetAndMetadata:
-    return OffsetAndMetadata(offset, encode_mark(HeadMark(life, topic_id)), 4)
+def head(offset: int, incarnation: str = "incarnation", topic_id: UUID = TOPIC_ID) -> OffsetAndMetadata:
+    return OffsetAndMetadata(offset, encode_mark(HeadMark(incarnation, topic_id)), 4)
 
 
 def test_a_commit_without_a_token_means_that_everything_behind_it_is_undone() -> None:
@@ -27,14 +27,14 @@ def test_a_commit_without_a_token_means_that_everything_behind_it_is_undone() ->
     assert (found.undone, found.head.offset, found.low.metadata) == ((), 100, "a note")
 
 
-def test_the_heads_log_is_believed_in_the_life_of_the_token() -> None:
+def test_the_heads_log_is_believed_in_the_incarnation_of_the_token() -> None:
     found = recover(low(), head(140), TOPIC_ID)
     assert (found.undone, found.head) == ((range(100, 120),), OffsetAndMetadata(140, leader_epoch=4))
     assert found.low == OffsetAndMetadata(100, "a note", 3)
 
 
 def test_what_a_former_owner_writes_into_the_heads_log_is_not_believed() -> None:
-    found = recover(low(), head(5_000, life="zombie"), TOPIC_ID)
+    found = recover(low(), head(5_000, incarnation="zombie"), TOPIC_ID)
     assert found.head == OffsetAndMetadata(120, leader_epoch=3)
 
 

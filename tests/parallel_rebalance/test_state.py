@@ -27,8 +27,8 @@ def at(offset: int, leader_epoch: int | None = None) -> OffsetAndMetadata:
 def state() -> CatchUpState:
     """Committed 70, the end of the log is 120."""
     found = Recovered(at(70, 1), NO_OFFSETS, at(70, 1))
-    made = CatchUpState(TP, found, life="life", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
-    made.split(at(120), "life")
+    made = CatchUpState(TP, found, incarnation="incarnation", topic_id=UUID(int=1), main_epoch=1, now_ms=0.0)
+    made.split(at(120), "incarnation")
     return made
 
 
@@ -121,28 +121,28 @@ def test_with_nothing_left_the_group_has_the_heads_offset_and_no_token(state: Ca
 
 def test_a_main_cursor_that_goes_back_reads_everything_from_there_on(state: CatchUpState) -> None:
     state.note_delivered(LAG, at(80))
-    state.main_moved(at(100), epoch=AssignmentEpoch(2), life="another life")
+    state.main_moved(at(100), epoch=AssignmentEpoch(2), incarnation="another incarnation")
     assert (state.undone, state.unread(), state.head.offset) == ((range(70, 100),), (range(80, 100),), 100)
 
 
 def test_what_was_claimed_before_the_lag_was_known_does_not_count_behind_it(state: CatchUpState) -> None:
     """The token of then has nothing of the lag: together with the head's log it would make the lag done."""
     state.claimed = True
-    before = state.life
-    state.split(at(200), "another life")
-    assert (state.claimed, state.life == before) == (False, False)
+    before = state.incarnation
+    state.split(at(200), "another incarnation")
+    assert (state.claimed, state.incarnation == before) == (False, False)
 
 
 def test_a_head_that_went_back_is_claimed_anew(state: CatchUpState) -> None:
     """What the head's log has is too much: it must not be believed any more."""
     state.commit_head(at(150))
     state.claimed = True
-    state.main_moved(at(140), epoch=AssignmentEpoch(2), life="another life")
-    assert (state.claimed, state.life) == (False, "another life")
+    state.main_moved(at(140), epoch=AssignmentEpoch(2), incarnation="another incarnation")
+    assert (state.claimed, state.incarnation) == (False, "another incarnation")
 
 
 def test_a_main_cursor_that_goes_on_leaves_the_lag(state: CatchUpState) -> None:
-    state.main_moved(at(500), epoch=AssignmentEpoch(2), life="another life")
+    state.main_moved(at(500), epoch=AssignmentEpoch(2), incarnation="another incarnation")
     assert (state.undone, state.head.offset) == ((LAG,), 120)
 
 
@@ -161,8 +161,8 @@ def test_the_heads_log_says_whose_progress_it_is(state: CatchUpState) -> None:
     state.commit_head(at(140, 5))
     mark = decode_mark(state.head_mark("a note").metadata)
     assert mark is not None
-    assert (mark.life, mark.metadata, state.head_mark().offset, state.head_mark().leader_epoch) == (
-        "life",
+    assert (mark.incarnation, mark.metadata, state.head_mark().offset, state.head_mark().leader_epoch) == (
+        "incarnation",
         "a note",
         140,
         5,

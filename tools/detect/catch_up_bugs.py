@@ -21,8 +21,8 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
         name="token-without-first-range",
         story="a successor skips the range that was to be caught up first",
         file="parallel_rebalance/state.py",
-        old="        token = Token(self.life, self.topic_id, self.undone, ",
-        new="        token = Token(self.life, self.topic_id, self.undone[1:], ",
+        old="            self.incarnation, self.topic_id, self.undone, ",
+        new="            self.incarnation, self.topic_id, self.undone[1:], ",
         in_catch_up=True,
     ),
     Bug(
@@ -42,11 +42,11 @@ CATCH_UP_BUGS: tuple[Bug, ...] = (
         in_catch_up=True,
     ),
     Bug(
-        name="head-log-of-any-life",
+        name="head-log-of-any-incarnation",
         story="a head from before the log was cut is believed, and what is new in front of it is skipped",
         file="parallel_rebalance/recovery.py",
-        old="    return mark is not None and mark.life == token.life and _same(mark.topic_id, topic_id)\n",
-        new="    return mark is not None and _same(mark.topic_id, topic_id)\n",
+        old="    return mark is not None and mark.incarnation == token.incarnation and _same(",
+        new="    return mark is not None and _same(",
         in_catch_up=True,
     ),
     # --- what counts as done ----------------------------------------------------------------------------------

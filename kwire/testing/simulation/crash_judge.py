@@ -241,7 +241,7 @@ class CrashJudge:
         if token is None:
             return _Claim(low.offset, (), leader_epoch_or_none(low.leader_epoch))
         mark = None if head is None else decode_mark(head.metadata)
-        if head is not None and mark is not None and mark.life == token.life and head.offset > token.head:
+        if head is not None and mark is not None and mark.incarnation == token.incarnation and head.offset > token.head:
             return _Claim(head.offset, token.undone, leader_epoch_or_none(head.leader_epoch))
         return _Claim(token.head, token.undone, token.head_epoch)
 

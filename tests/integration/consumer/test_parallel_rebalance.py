@@ -48,7 +48,7 @@ def test_the_worked_example_of_the_proposal_offset_by_offset(story: Story) -> No
     mark, written = story.head_log().mark, story.group_log().token
     assert mark is not None
     assert written is not None
-    assert mark.life == written.life == token.life
+    assert mark.incarnation == written.incarnation == token.incarnation
     assert written.undone == (range(100, 120),)
     second.commit_sync({tp: at(120)})
     assert second.committed([tp])[tp] is not None
