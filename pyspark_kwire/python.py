@@ -94,7 +94,7 @@ def is_own(peer: socket.socket) -> bool:
 
 
 def _connection(environment: dict[str, str]) -> socket.socket | None:
-    """To the server of the process that started this one, Spark's JVM; to a new one if there is none."""
+    """A connection to the server of Spark's JVM, which has started this process; starts the server if there is none."""
     spark = os.getppid()
     address = _address(spark, environment)
     for _ in range(_STARTS):

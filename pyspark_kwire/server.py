@@ -127,7 +127,7 @@ class Server:
         fork.client.close()
 
     def _forget_all(self) -> None:
-        """In a fork: nothing here is its own."""
+        """In a fork: close what belongs to the server."""
         self._selector.close()
         self._listener.close()
         os.close(self._spark)

@@ -66,7 +66,7 @@ class Callers(NamedTuple):
 
 
 def _thread_name(thread: int) -> str:
-    """It is looked up when a message is written, which is rare, and not at each call."""
+    """The thread's name, for messages. Looked up only when one is written, not at each call."""
     names = [repr(known.name) for known in threading.enumerate() if known.ident == thread]
     return f"thread {names[0] if names else thread}"
 
@@ -219,7 +219,7 @@ class AccessGuard:
             pause.wait(LOOK_AGAIN_S)
 
     def forget_other_threads(self) -> None:
-        """In a process that was forked: the thread that forked is the only one."""
+        """Forget who else is in a call: in a forked child the thread that has forked is the only one."""
         self._lock = threading.RLock()
         if self._levels[-1].thread != self._identify():
             self._ground = _Level(NOBODY)

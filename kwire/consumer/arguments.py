@@ -61,7 +61,7 @@ def hint_at_seconds(timeout: Timeout) -> None:
 def topics_and_config(
     given: tuple[str | Mapping[str, object], ...], config: Mapping[str, object] | None
 ) -> tuple[tuple[str, ...], Mapping[str, object] | None]:
-    """What a consumer is made with: topics, in front of which a dictionary of settings may stand.
+    """The arguments of a consumer: topics, and the dictionary of settings, which may come before them.
 
     Raises:
         ConfigError: There are two dictionaries.
@@ -199,7 +199,7 @@ def _with_zone(what: str, moment: datetime) -> datetime:
 
 
 def checked_reason(reason: object) -> str:
-    """What the other members' logs say of a rebalance."""
+    """The reason of a rebalance, which brokers log."""
     if not isinstance(reason, str):
         raise InvalidArgumentError(f"a reason is text, not {reason!r}")
     return _checked_text("reason", reason)

@@ -310,7 +310,7 @@ class CallbackRunner(Generic[K, V]):
         return methods[kind](consumer, partitions)
 
     def _finish(self, result: object) -> Steps[None]:
-        """What a callback has returned is done when this is: a coroutine still has to be awaited."""
+        """Finish a callback that has returned this: a coroutine still has to be awaited."""
         if self.awaits and isinstance(result, Awaitable):
             yield Await(result)
         elif problem := unfinished(result):

@@ -265,7 +265,7 @@ class Delivery(Generic[K, V]):
         return now, None if now.loop is None else now.loop.current
 
     def go_back(self, mark: LoopMark[K, V]) -> None:
-        """What the loop has gone through since then has not reached the application. It is for the next poll."""
+        """Go back to where the loop was then: what it has passed since has not reached the application."""
         self._now, current = mark
         if (loop := self._now.loop) is not None:
             loop.current, loop.has_seen_current = current, True
@@ -364,7 +364,7 @@ def _row_of(record: Record[K, V], chunk: PartitionRecords[K, V]) -> int | None:
 def _parted(
     chunks: Sequence[PartitionRecords[K, V]], most: int
 ) -> tuple[list[PartitionRecords[K, V]], list[PartitionRecords[K, V]]]:
-    """So many records, and the rest."""
+    """The chunks in two parts: so many records at most, and the rest."""
     taken: list[PartitionRecords[K, V]] = []
     for index, chunk in enumerate(chunks):
         if most < len(chunk):
@@ -377,7 +377,7 @@ def _parted(
 
 
 def _last_of_each(delivered: Sequence[Delivered]) -> list[Delivered]:
-    """Of each partition and epoch the last."""
+    """The last entry of each partition and epoch."""
     return list({entry[:2]: entry for entry in delivered}.values())
 
 

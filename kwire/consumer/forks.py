@@ -42,7 +42,7 @@ def disown_in_children(consumer: Disowned) -> None:
 
 
 def not_picklable(consumer: object) -> str:
-    """What is said to who passes a consumer to another process, as multiprocessing does where it does not fork."""
+    """The error of pickling a consumer, as multiprocessing does where it does not fork."""
     return (
         f"{consumer!r} cannot be pickled: it has a thread, sockets and a place in a group; pass its settings on, and "
         "make a consumer where it is used"

@@ -153,7 +153,7 @@ class Polling(Generic[K, V]):
         return least > 1 and not self._is_at_error and self._delivery.due_count(self._mailbox.view) < least
 
     def hand_out(self, *, to_loop: bool = False, least: int = 1) -> Records[K, V]:
-        """What was collected, and may be returned; possibly nothing."""
+        """Hand out what was collected and may be returned; possibly nothing."""
         view = self._mailbox.view
         if not self._delivery.pending or self._holds_back(least):  # as a rule before a poll waits
             self._tell_drained()
@@ -217,7 +217,7 @@ class Polling(Generic[K, V]):
                 metrics.finished(fetch.answer, now_ms)
 
     def records(self, chunks: Iterable[PartitionRecords[K, V]] = ()) -> Records[K, V]:
-        """What a poll returns: these, and how revocation stands."""
+        """What a poll returns: these chunks, and the lists of partitions that are to be revoked or are lost."""
         revocation = self._state.revocation
         passed = self._delivery.passed(self._mailbox.view)
         return Records((*passed, *chunks), to_be_revoked=revocation.revoke_next, lost=revocation.lost)

@@ -144,7 +144,7 @@ class RangeConsumer:
     def _collect(
         self, fetch: CompletedFetch, ends: dict[TopicPartition, int]
     ) -> Iterator[PartitionRecords[bytes, bytes]]:
-        """What one fetch has of its range, portion by portion. A range that is through is taken out of `ends`."""
+        """The records of one fetch, portion by portion. A range that has come to its end is taken out of `ends`."""
         tp = fetch.topic_partition
         try:
             if self._mailbox.view.epochs.get(tp) != fetch.epoch or tp not in ends:

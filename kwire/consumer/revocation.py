@@ -50,7 +50,7 @@ class Revocation:
 
     @property
     def due(self) -> Partitions:
-        """Those whose revoke the next poll completes when it begins."""
+        """The partitions whose revoke the next poll completes when it begins."""
         return self.revoke_next if self._is_told else NONE
 
     @property
@@ -73,16 +73,16 @@ class Revocation:
         self._is_told = True
 
     def undo_poll(self) -> None:
-        """It raised after all: a signal handler's exception struck while it was about to return."""
+        """The poll has raised after all: a signal handler raised while it was about to return."""
         self._is_told = False
 
     def request(self, partitions: Partitions) -> None:
-        """The group wants them back."""
+        """The group wants these back."""
         self.revoke_next |= partitions
         self.has_news = self.has_news or bool(partitions)
 
     def lose(self, partitions: Partitions) -> None:
-        """They are somebody else's already, or the time to give them back is over."""
+        """These are lost: the group may have given them away, or the time to give them back is over."""
         self.revoke_next -= partitions
         self.revoke_thereafter -= partitions
         self.lost |= partitions

@@ -93,7 +93,7 @@ class Unclosed:
         )
 
     def detach(self) -> None:
-        """It is another process's, or has not begun."""
+        """Do not end the network thread: it is another process's, or has not begun."""
         self._finalizer.detach()
         _open.discard(self)
         _ending.discard(self._link.thread)

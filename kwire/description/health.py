@@ -31,7 +31,7 @@ class Health:
         return not self.reasons
 
     def with_error(self, error: BaseException | None) -> Health:
-        """The same of what has ended with an error, if there is one."""
+        """This, and as a further reason the error that something has ended with, if there is one."""
         if error is None:
             return self
         return Health((*self.reasons, Cause(kind=CauseKind.ENDED, text="it has ended", error=str(error))))
@@ -94,7 +94,7 @@ def _overdue(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:
 
 
 def _out_of_reach(described: ConsumerDescription, bounds: Bounds) -> Iterator[Cause]:
-    """What keeps a consumer from being a member for longer than a member is missed: that has heartbeats to go by."""
+    """What has kept a consumer from being a member for longer than a session: a member is judged by its heartbeats."""
     for cause in described.causes:
         is_long = cause.for_s is not None and cause.for_s > bounds.session_timeout_s
         if is_long and cause.kind in (CauseKind.NO_COORDINATOR, CauseKind.BROKER_DOWN):

@@ -42,7 +42,7 @@ def cause_lines(causes: Iterable[Cause]) -> Iterator[str]:
 
 
 def subscription_line(subscription: SubscriptionDescription | None) -> str:
-    """What is wanted."""
+    """What is subscribed or assigned."""
     if subscription is None:
         return "subscribed to nothing"
     topics = ", ".join(subscription.topics)

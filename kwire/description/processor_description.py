@@ -23,7 +23,7 @@ class RecordInWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDescription:
-    """What is in store of one partition.
+    """What a processor has buffered of one partition.
 
     Attributes:
         in_work: Records in work, or waiting for their next attempt.

@@ -156,7 +156,7 @@ class PartitionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionDescription:
-    """What is wanted. Of a pattern, `topics` are those that it matches now.
+    """What is subscribed or assigned. Of a pattern, `topics` are those that it matches now.
 
     Attributes:
         is_by_hand: Whether partitions were assigned without a group.

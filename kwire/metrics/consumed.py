@@ -77,7 +77,7 @@ class _Topic:
 
 
 def _consumed(topics: Sequence[_Topic], now_ms: float) -> Values:
-    """Of these topics together."""
+    """The rates and totals of these topics together."""
     for name, windows in (
         ("bytes-consumed", [topic.bytes for topic in topics]),
         ("records-consumed", [topic.records for topic in topics]),
@@ -196,11 +196,11 @@ class ConsumedMetrics:
             self._idle[tp] = _Place(max(0, log.end - position), max(0, position - log.start), now_ms)
 
     def follows(self, tp: TopicPartition, replica: int | None, until_ms: float = 0.0) -> None:
-        """It is read from this follower until then (KIP-392), or from its leader."""
+        """A partition is read from this follower until then (KIP-392), or from its leader."""
         self._replicas[tp] = (NO_REPLICA if replica is None else replica), until_ms
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are not assigned any more. Should they come back, what was known of them is out of date."""
+        """Forget partitions that are not assigned any more: should they come back, what was known is out of date."""
         for tp in partitions:
             self._partitions.pop(tp, None)
             self._idle.pop(tp, None)
@@ -209,7 +209,7 @@ class ConsumedMetrics:
     # --- who asks -------------------------------------------------------------------------------------------
 
     def values(self, assigned: Iterable[TopicPartition], now_ms: float) -> Values:
-        """Of the consumer as a whole."""
+        """The metrics of the consumer as a whole."""
         yield from self._answers.values(now_ms)
         yield from _consumed(list(self._topics.values()), now_ms)
         known = [standing for tp in assigned if (standing := self._standing(tp, now_ms)) is not None]
@@ -219,15 +219,15 @@ class ConsumedMetrics:
 
     @property
     def topics(self) -> Sequence[str]:
-        """Those that anything was consumed of."""
+        """The topics that anything was consumed of."""
         return list(self._topics)
 
     def topic_values(self, topic: str, now_ms: float) -> Values:
-        """Of one of these."""
+        """The metrics of one of these topics."""
         return self._topics[topic].values(now_ms)
 
     def partition_values(self, tp: TopicPartition, now_ms: float) -> Values:
-        """Of one partition."""
+        """The metrics of one partition."""
         replica, until_ms = self._replicas.get(tp, (NO_REPLICA, 0.0))
         yield "preferred-read-replica", replica if now_ms < until_ms else NO_REPLICA
         standing = self._standing(tp, now_ms)

@@ -25,12 +25,12 @@ class TrafficMetrics:
         self.latency = Window(setting)
 
     def node_values(self, now_ms: float) -> Values:
-        """Of one broker."""
+        """The metrics of one broker."""
         yield from _traffic(self.requests.measure(now_ms), self.answers.measure(now_ms))
         yield from self.latency.measure(now_ms).avg_max("request-latency")
 
     def client_values(self, now_ms: float) -> Values:
-        """Of all brokers. Java has the latency for each of them alone."""
+        """The metrics of all brokers together, without the latency, which Java has for each broker alone."""
         sent, received = self.requests.measure(now_ms), self.answers.measure(now_ms)
         yield from _traffic(sent, received)
         yield "network-io-rate", sent.count_per_s + received.count_per_s

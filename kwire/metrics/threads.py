@@ -37,7 +37,7 @@ class PollMetrics:
         return not math.isnan(self._began_ms)
 
     def ended(self, now_ms: float) -> None:
-        """It returns. Which share of the time since the one before it took: 1 of an application that only waits."""
+        """The poll returns. Records its share of the time since the poll before: 1 if the application only polls."""
         took_ms = now_ms - self._began_ms
         if took_ms + self._between_ms > 0:
             self._idle_ratio.record(took_ms / (took_ms + self._between_ms), now_ms)

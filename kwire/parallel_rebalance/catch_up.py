@@ -87,7 +87,7 @@ class CatchUpManager(LagPolicy):
 
     @property
     def held(self) -> Collection[TopicPartition]:
-        """Those whose lag is not known yet."""
+        """The partitions whose lag is not known yet."""
         return self._asked.keys()
 
     def _new_incarnation(self) -> str:
@@ -127,7 +127,7 @@ class CatchUpManager(LagPolicy):
         self._let_go(tp)
 
     def _let_go(self, tp: TopicPartition) -> None:
-        """It is fetched from now on."""
+        """Have the partition fetched from now on."""
         self._asked.pop(tp, None)
         if tp in self.states:
             self._claim_again(self.states[tp])

@@ -113,7 +113,7 @@ class LagPositions:
         self.subscription.publish()
 
     def seek_in_epoch(self, tp: TopicPartition, position: OffsetAndMetadata, epoch: AssignmentEpoch) -> None:
-        """The same, if it is still the epoch that records at this position were fetched in."""
+        """`seek`, if this is still the assignment epoch of the partition."""
         partition = self.subscription.partitions.get(tp)
         if partition is not None and partition.epoch == epoch:
             self.seek(tp, position)
@@ -193,7 +193,7 @@ class LagPositions:
         """The policy looks after that, when all cursors know."""
 
     def problem(self, tp: TopicPartition) -> KafkaError | None:
-        """None: it always knows where to go on, or asks."""
+        """None: a child always knows where to go on, or asks."""
 
     def waits_for(self, tp: TopicPartition) -> str | None:
         """Where the log starts, if it has lost the position."""

@@ -138,7 +138,7 @@ class CatchUpState:
         self._tidy()
 
     def commit_processed(self, processed: ProcessedOffsets) -> None:
-        """What was given is done but for what is named; the metadata is of both cursors."""
+        """All that was given is done, except the ranges that are named; the metadata is of both cursors."""
         self.undone -= self.delivered - processed.kept
         for unfinished in processed.unfinished:
             self._epochs.setdefault(unfinished.part.start, unfinished.leader_epoch)

@@ -95,7 +95,7 @@ class AssignmentLoader:
 
     @property
     def partitions(self) -> frozenset[TopicPartition]:
-        """Those that are not open yet."""
+        """The partitions that are not open yet."""
         return frozenset(self._unknown).union(self._answers, *(question.wanted for question in self._questions))
 
     @property
@@ -113,14 +113,14 @@ class AssignmentLoader:
         return self._again_ms
 
     def begin(self, partitions: Collection[TopicPartition]) -> None:
-        """They were assigned."""
+        """Ask about these, which were assigned."""
         if partitions:
             topics = {tp.topic for tp in partitions}
             committed, known = self._commits.ask_committed(partitions), self._look_ups.ask_partitions(topics)
             self._questions.append(_Loading(set(partitions), committed, known))
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They are not ours any more."""
+        """Drop all questions about these: they are not assigned any more."""
         self._unknown.difference_update(partitions)
         for tp in self._starts.keys() & set(partitions):
             self._starts.pop(tp).abandon()

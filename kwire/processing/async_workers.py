@@ -48,14 +48,14 @@ class EventLoop(Protocol):
         """A task; from the loop's thread."""
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
-        """What a function answers that would keep the loop waiting."""
+        """Call a function that would block the loop, in another thread; returns its result."""
 
     def cancellable(self, run: Run[K, V]) -> AbstractContextManager[None]:
         """Around what a task does for a run, and `cancel` can end. Raises `cancelled` if the task was told to end, and
         another error if only something that it awaits was."""
 
     def cancel(self, run: Run[K, V]) -> None:
-        """What is done for this run, if something is; from the loop's thread."""
+        """Cancel what is done for this run, if something is; from the loop's thread."""
 
     def end(self) -> None:
         """Cancel all tasks; from the loop's thread."""

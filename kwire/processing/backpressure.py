@@ -89,7 +89,7 @@ class Backpressure(Generic[K, V]):
                 self._positions.redeliver(tp, position, run[-1].next.offset)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
-        """They are not ours any more; should they come back, nothing holds them."""
+        """Forget the holds of these, which are not assigned any more."""
         for cursor in self._held:
             self._held[cursor] -= frozenset(partitions)
 

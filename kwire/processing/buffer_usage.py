@@ -19,7 +19,7 @@ _value_size_of = itemgetter(Record._fields.index("serialized_value_size"))
 
 @dataclass(slots=True)
 class Usage:
-    """Of one partition, or of a part of its lag."""
+    """What is buffered of one partition, or of a part of its lag."""
 
     records: int = 0
     size_bytes: int = 0
@@ -30,14 +30,14 @@ class BufferUsage(dict[Source, Usage]):
     """The sources of which something is buffered."""
 
     def add(self, source: Source, records: Sequence[Record[K, V]]) -> None:
-        """They were polled."""
+        """Count these records, which were polled."""
         if records:
             used = self.setdefault(source, Usage())
             used.records += len(records)
             used.size_bytes += _size_bytes(records)
 
     def remove(self, source: Source, records: Sequence[Record[K, V]]) -> None:
-        """They are done with, or forgotten."""
+        """Count these records no more: they are done, or dropped."""
         if not records:
             return
         used = self[source]

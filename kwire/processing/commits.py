@@ -86,7 +86,7 @@ class Commits:
         self._next_ms = 0.0
 
     def commit(self, consumer: RebalanceConsumer, now_ms: float) -> None:
-        """Of all partitions, without waiting for it."""
+        """Commit for all partitions, without waiting."""
         self._next_ms = now_ms + self._interval_ms
         self._look()
         if offers := self._completion.offers():

@@ -86,11 +86,11 @@ class CompletionTracker:
             self._partitions.pop(tp, None)
 
     def progress(self, source: Source) -> PartitionProgress | None:
-        """What stands for the assignment that the partition is in."""
+        """The progress of the partition in its assignment of now; the object stands for the assignment."""
         return self._partitions.get(partition_of(source))
 
     def progress_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, PartitionProgress]:
-        """Those that are open now."""
+        """The progress of those that are open now."""
         return {tp: self._partitions[tp] for tp in partitions if tp in self._partitions}
 
     # --- what is delivered, and done ------------------------------------------------------------------------
@@ -102,7 +102,7 @@ class CompletionTracker:
         return LagOf(tp) if self._children == 1 else LagOf(tp, epoch or 0)
 
     def overtaken(self, source: Source, first: int, behind: int) -> list[SupersededRange]:
-        """What counts no more when records from `first` on are delivered, which end in front of `behind`."""
+        """The ranges that count no more once records from `first` on are delivered, which end in front of `behind`."""
         overtaken = self._partitions[partition_of(source)].overtaken(source, first, behind)
         return [(each.source, range(max(first, each.start), each.tracker.position)) for each in overtaken]
 
@@ -200,7 +200,7 @@ class CompletionTracker:
         return OffsetAndMetadata(base, leader_epoch=progress.epoch_at(progress.main, base))
 
     def left_of_lags(self, tp: TopicPartition) -> list[tuple[OffsetAndMetadata, int]]:
-        """What children have delivered of it and is not finished: from where to where."""
+        """The ranges that children have delivered and that are not finished: begin and end of each."""
         left = _unfinished(self._partitions[tp]) if tp in self._partitions else []
         return [(OffsetAndMetadata(part.start, leader_epoch=epoch), part.stop) for part, epoch in left]
 

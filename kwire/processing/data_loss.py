@@ -37,7 +37,7 @@ class LossSkipper:
         """Where damage was met once. It may have happened on the way: it is read again before it is skipped."""
 
     def delivered(self, tp: TopicPartition, first: int, behind: int) -> None:
-        """What lies there could be read: damage that was met there had happened on the way."""
+        """These offsets could be read: if damage was met there, it had happened on the way."""
         self._damaged -= {(tp, at) for damaged, at in self._damaged if damaged == tp and first <= at < behind}
 
     @property
@@ -54,7 +54,7 @@ class LossSkipper:
             return False
 
     def _skip_damage(self, error: CorruptRecordError) -> bool:
-        """To the next sound batch, or offset by offset where that is not known: the broker sends the damaged batch
+        """Go to the next sound batch, or one offset on if that is not known: the broker sends the damaged batch
         again as long as the position is inside it."""
         if error.topic is None or error.partition is None or error.offset is None:
             return False
@@ -67,7 +67,7 @@ class LossSkipper:
         return True
 
     def _skip_gap(self, error: OffsetOutOfRangeError) -> bool:
-        """To where the log differs from what was read, to its beginning, or to its end: what is nearest."""
+        """Go to where the log differs from what was read; else to its beginning or its end, whichever is nearer."""
         known = dict(error.divergent_offsets) if isinstance(error, LogTruncationError) else {}
         unknown = [tp for tp in error.offsets if tp not in known]
         first = self._consumer.beginning_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}

@@ -217,7 +217,7 @@ class Dispatcher(Generic[K, V]):
         return self._queues.in_work_of(partitions)
 
     def executing(self, partitions: Collection[TopicPartition]) -> list[Run[K, V]]:
-        """Those of their runs that workers execute."""
+        """The runs of these partitions that workers execute."""
         return [entry.run for entry in self._entries_of(self._queues.sources_of(partitions)) if entry.run.is_out]
 
     # --- in and out -----------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ class Dispatcher(Generic[K, V]):
             self.usage.add(source, records)
 
     def hand_out(self, now_ms: float) -> None:
-        """To the workers: what is due to be tried again, then what waits, as far as workers and the rate allow."""
+        """Hand out what is due to be tried again, then what waits, as far as free workers and the rate allow."""
         if now_ms >= self._stuck_ms:
             self._free_stuck(now_ms)
         while self._retries and self._retries[0][0] <= now_ms and self._idle_workers:
@@ -285,7 +285,7 @@ class Dispatcher(Generic[K, V]):
         return [list(batch) for _, batch in batches]
 
     def give_up_retries(self) -> None:
-        """Nobody waits for the next attempt of anything any longer: it stays undone, and so does what stands behind it
+        """Try nothing again any more: records that have failed stay undone, and so do those behind them
         in its partition."""
         self._gives_up_retries = True
         waiting = [entry for entry in self._entries.values() if entry.is_waiting]
@@ -325,7 +325,7 @@ class Dispatcher(Generic[K, V]):
                 self._end(entry)
 
     def drop_all(self) -> None:
-        """The same of all."""
+        """`drop` for all partitions."""
         self.drop({partition_of(source) for source in self.usage})
 
     # --- one run --------------------------------------------------------------------------------------------
@@ -493,7 +493,7 @@ class Dispatcher(Generic[K, V]):
         self._queues.give_back(entry.work, len(run.items) - 1, self._without_superseded(entry, records_of(behind)))
 
     def _without_superseded(self, entry: _Entry[K, V], records: Sequence[Record[K, V]]) -> Sequence[Record[K, V]]:
-        """Those that may wait again; the others would be taken for what has their offsets now."""
+        """The records that may wait again; superseded ones would be taken for those that have their offsets now."""
         if not entry.superseded:
             return records
         self.usage.remove(entry.source, [record for record in records if entry.is_superseded_at(record.offset)])

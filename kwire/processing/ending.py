@@ -35,7 +35,7 @@ class Ending:
         return self._deadline or Deadline(NEVER_MS)
 
     def ask(self, *, drain: bool, timeout_s: float | None) -> None:
-        """Of several calls the one that ends it sooner counts."""
+        """Ask for the end. Of several calls the one that ends it sooner counts."""
         self.keeps_waiting = self.keeps_waiting and drain
         deadline = Deadline(NEVER_MS) if timeout_s is None else Deadline.after(timeout_s * 1000.0)
         if self._deadline is None or deadline.at_ms < self._deadline.at_ms:
@@ -43,7 +43,7 @@ class Ending:
         self.is_asked = True
 
     def begin(self) -> None:
-        """It ends, asked or not."""
+        """Begin to end, asked or not."""
         if self._deadline is None:
             self._deadline = Deadline.after(DRAIN_S * 1000.0)
         self.is_draining = True

@@ -65,7 +65,7 @@ class LazyRecords(Sequence[Record[K, V]]):
             start, stop = start - count, stop - count
 
     def __add__(self, others: LazyRecords[K, V]) -> LazyRecords[K, V]:
-        """These, and those behind them."""
+        """These records, and others that follow them."""
         are_known = self._offsets is not None and others._offsets is not None
         both = LazyRecords(
             (*self._chunks, *others._chunks), [*self.offsets(), *others.offsets()] if are_known else None
@@ -86,7 +86,7 @@ class LazyRecords(Sequence[Record[K, V]]):
         return list(chain.from_iterable(chunk.keys() for chunk in self._chunks))
 
     def size_bytes(self) -> int:
-        """Of keys and values, as the records would say: -1 for what is null."""
+        """The bytes of keys and values, as the records would say: -1 for a null."""
         if self._size_bytes is None:
             columns = [chunk.columns for chunk in self._chunks]
             self._size_bytes = sum(int(each.key_lengths.sum()) + int(each.value_lengths.sum()) for each in columns)
@@ -94,7 +94,7 @@ class LazyRecords(Sequence[Record[K, V]]):
 
 
 def with_keys(chunk: PartitionRecords[K, V]) -> PartitionRecords[K, V]:
-    """The same; its keys are made once, for the queues and for the records."""
+    """The chunk with its keys deserialized: they are made once, for the queues and for the records."""
     if chunk.deserialized_keys is not None:
         return chunk
     return PartitionRecords(  # `replace` takes longer than all else that is done with a chunk

@@ -80,7 +80,7 @@ class OrderedQueues(Generic[K, V]):
         """How many records are in work."""
 
     def add(self, records: Sequence[Record[K, V]], source: Source | None = None) -> None:
-        """They wait from now on, each behind those of its queue.
+        """Have records wait, each behind those of its queue.
 
         Args:
             records: Of one partition, in order.

@@ -70,7 +70,7 @@ class CursorProgress:
 
 @dataclass(slots=True, eq=False)
 class PartitionProgress:
-    """Of one partition, for one assignment; the object itself stands for the assignment."""
+    """How far one partition is, in one assignment; the object itself stands for the assignment."""
 
     topic_id: UUID
     has_commit: bool = True
@@ -87,7 +87,7 @@ class PartitionProgress:
 
     @property
     def cursors(self) -> Sequence[CursorProgress]:
-        """Those that have delivered something; the main one is the last."""
+        """The cursors that have delivered something; the main one is the last."""
         return self.lags if self.main is None else [*self.lags, self.main]
 
     def cursor_for(self, source: Source, first: int, epoch: AssignmentEpoch | None) -> CursorProgress:
@@ -104,8 +104,8 @@ class PartitionProgress:
         return found
 
     def overtaken(self, source: Source, first: int, behind: int) -> list[CursorProgress]:
-        """Whose records count no more when others come from `first` on. The main cursor reads everything from where it
-        went back to; a child reads to the end of its part."""
+        """The cursors whose records count no more when others come from `first` on. The main cursor reads everything
+        from where it went back to; a child reads to the end of its part."""
         later = [cursor for cursor in self.cursors if first < cursor.tracker.position]
         if isinstance(source, LagOf):
             return [cursor for cursor in later if cursor is not self.main and cursor.start < behind]
@@ -118,8 +118,8 @@ class PartitionProgress:
     # --- what an earlier owner has finished -----------------------------------------------------------------
 
     def take_over(self, at: OffsetAndMetadata) -> None:
-        """What the group's commit says: nothing, if it has no map, a damaged one, or one of a topic that had the name
-        before."""
+        """Take over the map in the group's commit, unless it has none, a damaged one, or one of a topic that had the
+        name before."""
         if not is_offset_map(at.metadata):
             self.foreign_metadata = at.metadata
             return

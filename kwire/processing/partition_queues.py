@@ -50,7 +50,7 @@ class Unordered(Generic[K, V]):
         return len(self._queue) + self._rows_count
 
     def add(self, records: Sequence[Record[K, V]]) -> None:
-        """They wait from now on, each behind those of its queue."""
+        """Have records wait, each behind those of its queue."""
         if isinstance(records, LazyRecords):
             self._rows.append(records)
             self._rows_count += len(records)
@@ -66,7 +66,7 @@ class Unordered(Generic[K, V]):
         """Nothing of these is in work any more."""
 
     def give_back(self, records: Sequence[Record[K, V]]) -> None:
-        """They were taken, and wait again, in front of all others of their queues, which are still closed."""
+        """Have taken records wait again, in front of all others of their queues, which are still closed."""
         self._queue.extendleft(reversed(list(records)))
 
     def drop(self, offsets: range) -> list[Record[K, V]]:
@@ -166,7 +166,7 @@ class KeyQueues(Unordered[K, V]):
         return taken, keys
 
     def _take_rows(self, most: int, merge_policy: MergePolicy) -> LazyRecords[K, V] | None:
-        """Those that come next, if none of them is made, and the queues of all are open."""
+        """The rows that come next, if none of their records is made yet, and the queues of all are open."""
         if merge_policy is MergePolicy.ONE_QUEUE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
             return None
         rows = self._next_rows(most)

@@ -469,7 +469,7 @@ class Processor(Generic[K, V]):
         self._dispatcher.take_back(AFTER_OUTAGE_S)
 
     def _end_with(self, error: KafkaError) -> None:
-        """What was delivered is finished and committed first; meanwhile a poll may raise the same again and again."""
+        """End with this error once what was delivered is finished and committed; until then polls may raise it again."""
         if self._poll_error is None and not self._ending.is_draining:
             self._poll_error = error
         elif self._ending.is_draining:
@@ -517,7 +517,7 @@ class Processor(Generic[K, V]):
         self._forget(partitions)
 
     def _lose(self, partitions: Partitions) -> None:
-        """They are somebody else's already."""
+        """Drop partitions that the group has given to others."""
         self._dispatcher.drop(partitions)
         self._leave_alone(partitions)
         self._forget(partitions)
@@ -534,7 +534,7 @@ class Processor(Generic[K, V]):
         return not busy
 
     def _leave_alone(self, partitions: Collection[TopicPartition]) -> None:
-        """Nobody waits any longer for what is in work of these, whatever comes of it."""
+        """Cancel what is in work of these, where workers can, and wait for it no longer."""
         if busy := self._dispatcher.busy_with(partitions):
             log.warning("%d records are given up in the middle of their work, and will come again", busy)
         for run in self._dispatcher.executing(partitions):

@@ -19,7 +19,7 @@ _SPAN_S = 10
 
 
 class TokenBucket:
-    """So many records a second, and what was saved up in the last tenth of a second at once.
+    """A rate limit: so many records a second, and at once what was saved up in the last tenth of a second.
 
     Args:
         per_second: None for no bound.

@@ -31,7 +31,7 @@ class Committable(NamedTuple):
 
 
 class Tracker:
-    """Of one partition, for one assignment.
+    """The records of one partition in one assignment: which are in work, and which are finished.
 
     What it keeps grows with what is unfinished, not with what was delivered since.
 

@@ -156,13 +156,13 @@ class Run(Generic[K, V]):
             self.todo.appendleft(None)
 
     def start(self, now_ms: float) -> None:
-        """It goes out."""
+        """Hand it to a worker."""
         self.started_ms, self.took_ms = now_ms, 0.0
         self.began_at = self.at = self.done
         self.is_out = True
 
     def take_back(self) -> Sequence[Item[K, V]]:
-        """What the worker has not begun, in order."""
+        """Take back the items that the worker has not begun, in order."""
         count = 0
         with suppress(IndexError):
             while True:
@@ -223,7 +223,7 @@ class Run(Generic[K, V]):
 
 
 def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
-    """What is in them: all items of a run are records, or all are batches."""
+    """The records in the items of a run: all items are records, or all are batches."""
     if not isinstance(items, LazyRecords) and items and isinstance(items[0], list):
         return list(chain.from_iterable(cast("Sequence[list[Record[K, V]]]", items)))
     return cast("Sequence[Record[K, V]]", items)
@@ -360,7 +360,7 @@ class ExecutorWorkers(Generic[K, V]):
         self._ended(run)
 
     def cancel(self, run: Run[K, V]) -> None:
-        """It is in somebody else's hands."""
+        """A call in somebody else's executor cannot be cancelled."""
 
     def close(self) -> None:
         """The pool is its owner's, unless it had to be replaced."""

@@ -80,7 +80,7 @@ class SourceOptions:
 
 
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
-    """Of `spark.read`.
+    """The options of `spark.read`.
 
     Raises:
         OptionError: One is missing, or cannot be.
@@ -97,7 +97,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 
 
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
-    """Of `spark.readStream`; raises as `batch_options`."""
+    """The options of `spark.readStream`; raises as `batch_options`."""
     given = GivenOptions(options)
     return _read(given, stream_limit(given), LATEST)
 

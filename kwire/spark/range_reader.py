@@ -191,6 +191,6 @@ class _TaskRead:
 
 
 def _base_offset(error: CorruptRecordError) -> int | None:
-    """Of the damaged batch, as its header says, if what found the damage knew of it."""
+    """The base offset in the damaged batch's header, if whatever found the damage knew it."""
     found = error.__cause__
     return found.offset if isinstance(found, CorruptRecordError) else None

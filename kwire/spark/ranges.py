@@ -60,7 +60,7 @@ def _count(size: int, total: int, count: int) -> int:
 
 
 def _cut(span: OffsetRange, parts: int) -> Iterator[OffsetRange]:
-    """In parts of about one size; the last has what rounding leaves."""
+    """The range in parts of about the same size; the last has what rounding leaves."""
     start = span.start
     for part in range(parts):
         end = start + (span.end - start) // (parts - part)

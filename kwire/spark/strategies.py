@@ -12,7 +12,7 @@ from kwire.spark.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class AssignPartitions:
-    """These, as far as they exist."""
+    """Reads these partitions, as far as they exist."""
 
     partitions: frozenset[TopicPartition]
 
@@ -23,14 +23,14 @@ class AssignPartitions:
 
 @dataclass(frozen=True, slots=True)
 class SubscribeTopics:
-    """All of these topics, which have to exist."""
+    """Reads all partitions of these topics, which have to exist."""
 
     topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All of the topics in whose names the pattern is found anywhere, as Spark's source does it."""
+    """Reads all topics in whose names the pattern is found anywhere, as Spark's source does."""
 
     pattern: re.Pattern[str]
 

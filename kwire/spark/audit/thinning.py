@@ -118,7 +118,7 @@ def _is_plain(moments: LatenessMoments) -> Column:
 
 
 def _of_shared_values(sent: DataFrame, polled: DataFrame) -> DataFrame:
-    """Of values that were sent to more than one place. What was polled elsewhere as well, too: both say which."""
+    """Records whose values were sent to more than one place, or polled somewhere else as well."""
     both = sent.select(*KEY, sf.xxhash64("value").alias("value"))
     both = both.unionByName(polled.select(*KEY, sf.xxhash64("value").alias("value")))
     place = sf.xxhash64(*KEY)
@@ -127,7 +127,7 @@ def _of_shared_values(sent: DataFrame, polled: DataFrame) -> DataFrame:
 
 
 def _skipped(events: DataFrame, sent: DataFrame, polled: DataFrame) -> DataFrame:
-    """In front of a record of a poll, behind the one before it in this poll or in the poll before; or behind where the
+    """Records that were skipped: between two neighbours in a poll, or in a poll and the one before; or behind where the
     member sought to, or where the group's commits ended when it began."""
     inside = polled.where(sf.col("offset") > sf.col("before") + 1)
     jumps = inside.select("partition", (sf.col("before") + 1).alias("first"), sf.col("offset").alias("last"))

@@ -45,7 +45,7 @@ class FreshFirst:
 
 
 def fresh_first_options(given: GivenOptions) -> FreshFirst | None:
-    """None: the query reads in order.
+    """How a query is read fresh-first; None if it reads in order.
 
     Raises:
         OptionError: They make no sense, or none together with others.
