@@ -30,10 +30,10 @@ class RebalanceProtocol(IntEnum):
     """What members do with their partitions before they join (KIP-429). The numbers rank them, as Java's do."""
 
     EAGER = 0
-    """They give up all of them; any plan will do."""
+    """Members give up all partitions; any plan will do."""
 
     COOPERATIVE = 1
-    """They keep them. A plan must not give a partition to one member while another still has it."""
+    """Members keep their partitions. A plan must not give a partition to one member while another still has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,7 +62,7 @@ JAVA: tuple[ForeignName, ...] = (
         *("sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin"),
         *("sasl.kerberos.ticket.renew.jitter", "sasl.kerberos.ticket.renew.window.factor"),
     ),
-    # Of these the broker's side alone makes use.
+    # Only brokers make use of these.
     *idle(
         *("sasl.oauthbearer.allow.unverified.audience", "sasl.oauthbearer.allow.unverified.issuer"),
         *("sasl.oauthbearer.clock.skew.seconds", "sasl.oauthbearer.expected.audience"),

@@ -21,7 +21,7 @@ _SOURCES = ("", "user_info", "url")
 _INSTEAD = "make one of kwire.deserializers with settings of confluent-kafka's client, and give it as the deserializer"
 _UNUSED = "the address of a schema registry goes to a deserializer of kwire.deserializers"
 
-# What is left of these when the deserializers are made, or none is to be made.
+# Settings beside such classes that are left over once the deserializers are made, or that come without a class.
 REGISTRY: tuple[ForeignName, ...] = (
     *idle(_URL, *_USER, instead=_UNUSED),
     other(_SOURCE, _INSTEAD, at=_SOURCES),

@@ -24,7 +24,7 @@ class CauseKind(StrEnum):
     """It has not answered in time, so only what the application's side knows is told."""
     CLOSED = "closed"
     ENDED = "ended"
-    """A processor, by an error."""
+    """A processor has ended with an error."""
     NOT_SUBSCRIBED = "not_subscribed"
     NOT_POLLED = "not_polled"
     CALLBACK_RUNS = "callback_runs"

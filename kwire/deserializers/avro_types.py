@@ -29,7 +29,7 @@ _LOGICAL: Mapping[tuple[object, object], pa.DataType] = {
     ("long", "local-timestamp-millis"): pa.timestamp("ms"),
     ("long", "local-timestamp-micros"): pa.timestamp("us"),
 }
-"""By the type that each belongs to. On another one it means nothing: Avro has readers ignore it."""
+"""By type and logical type. On any other type a logical type means nothing: Avro has readers ignore it."""
 
 
 def arrow_type(schema: object, path: str = "the record") -> pa.DataType:

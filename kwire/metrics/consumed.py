@@ -213,7 +213,7 @@ class ConsumedMetrics:
         yield from self._answers.values(now_ms)
         yield from _consumed(list(self._topics.values()), now_ms)
         known = [standing for tp in assigned if (standing := self._standing(tp, now_ms)) is not None]
-        # Of a partition that nothing was heard of lately there is no extreme, so these two leave it out.
+        # A partition that nothing was heard of lately has no extremes, so these two leave it out.
         yield "records-lag-max", max((each.lag_max for each in known if each.lag_max >= 0), default=math.nan)
         yield "records-lead-min", min((each.lead_min for each in known if each.lead_min >= 0), default=math.nan)
 

@@ -1,4 +1,4 @@
-"""What a metric is called: as Java's consumer calls its own, so that what shows those shows these.
+"""The names of metrics: those of Java's consumer, so that whatever shows its metrics can show these.
 
 A value is a number at one moment, as `Consumer.metrics()` answers it; nothing is registered or collected.
 """

@@ -143,8 +143,8 @@ class Window:
         )
 
     def _elapsed_s(self, oldest: _Sample, now_ms: float, sample_ms: float) -> float:
-        """The time that a rate is for: at least as long as all samples but one. Else one fetch in the first second would
-        be 60 a minute."""
+        """The time that a rate is for: at least as long as all samples but one. Else one fetch in the first second
+        would be 60 a minute."""
         elapsed_ms = max(0.0, now_ms - oldest.start_ms)
         least_samples = self._setting.samples - 1
         whole = int(elapsed_ms / sample_ms) if sample_ms else least_samples

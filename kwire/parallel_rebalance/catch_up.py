@@ -54,10 +54,10 @@ class CatchUpManager(LagPolicy):
         self._holds: dict[TopicPartition, set[Hold]] = {}
         """What holds the children of a partition, as the application has said."""
         self._handed_out: Sequence[Delivered] = ()
-        """What the application was at when it asked for progress."""
+        """What the application had been handed and not come back from when it asked for progress."""
         self._now_ms = 0.0
         self._sought: set[TopicPartition] = set()
-        """Where the user has said where the main cursor goes on."""
+        """Partitions of which the user has said where the main cursor goes on."""
         self._seen = self._metadata.cluster
         self._lag = LagLookUp(context)
         losses = Losses(self._on_offsets_lost, self._on_log_diverged)
@@ -102,7 +102,7 @@ class CatchUpManager(LagPolicy):
                 self._on_lag(tp, answer)
             else:
                 # Its fetches will be refused for the same reason, and the user hear of it then.
-                log.warning("the lag of %s cannot be known, so it is read in order: %s", tp, answer)
+                log.warning("the lag of %s cannot be looked up, so the partition is read in order: %s", tp, answer)
                 self._let_go(tp)
         for tp, epoch in self._asked.items():
             partition = self._main.partitions[tp]

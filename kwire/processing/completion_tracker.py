@@ -133,7 +133,7 @@ class CompletionTracker:
         if not progress.finished:  # by an earlier owner: as a rule nothing is
             return offsets
         progress.disbelieve(offsets, epochs)
-        # Of what one cursor alone passes over nothing comes any more; with several, another may read it.
+        # Offsets that the only cursor passes over do not come any more; with several, another cursor may read them.
         known = progress.finished.within(range(first if self._children else begin, behind.offset))
         if not known:
             return offsets

@@ -50,7 +50,7 @@ class LossSkipper:
         try:
             return self._skip_damage(error) if isinstance(error, CorruptRecordError) else self._skip_gap(error)
         except KafkaError as failure:
-            log.warning("nobody knows where to go on behind %s: %s", error, failure)
+            log.warning("where to go on cannot be looked up, after %s: %s", error, failure)
             return False
 
     def _skip_damage(self, error: CorruptRecordError) -> bool:

@@ -368,7 +368,7 @@ class Dispatcher(Generic[K, V]):
         self.counts.dead_lettered += entry.dead_lettering
         entry.dead_lettering = 0
         self.counts.handled += len(done)
-        # Of a partition that was given up, or of a log that was cut, nobody wants to know.
+        # Not reported: records of a partition that was given up, or of a log that was cut.
         progress = self._completion.progress(entry.source)
         if progress is entry.progress and progress is not None:
             offsets = done.offsets() if isinstance(done, LazyRecords) else map(_offset_of, done)

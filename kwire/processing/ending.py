@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from kwire.clock import NEVER_MS, Deadline
 
-# What was polled may take so long to be finished.
+# How long it may take to finish what was polled.
 DRAIN_S = 30.0
-# What is done is committed, though the drain took all of its time, if brokers answer so soon.
+# How long brokers have to answer the last commit, even if the drain took all of its time.
 LAST_COMMIT_S = 5.0
 
 

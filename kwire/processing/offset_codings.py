@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 Runs: TypeAlias = Sequence[int]
 
 MOST_NUMBERS = 1 << 17
-"""So many gaps or bits are looked at one by one: several times what fits into a commit. More are coded as runs."""
+"""How many gaps or bits are coded one by one: several times what fits into a commit. More are coded as runs."""
 _MOST_INFLATED_BYTES = 10 * MOST_NUMBERS
 _MOST_RICE_BITS = 40
 

@@ -58,7 +58,7 @@ class ProcessorOptions(Generic[K, V]):
             if number is not None and number <= 0:
                 raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
         if not isinstance(self.retry, Retry):
-            raise InvalidArgumentError(f"retry is {self.retry!r}: it has to be a Retry, as Retry(max_attempts=3)")
+            raise InvalidArgumentError(f"retry is {self.retry!r}: it has to be a Retry, such as Retry(max_attempts=3)")
         if self.backend not in ("asyncio", "trio"):
             raise InvalidArgumentError(f"backend is {self.backend!r}: it has to be 'asyncio' or 'trio'")
         if self.is_async and self.executor is not None:

@@ -46,7 +46,7 @@ class Work(Generic[K, V]):
     source: Source
     records: Sequence[Record[K, V]]
     queues: Sequence[Hashable]
-    """What they keep closed; of a queue as often as it has records here."""
+    """The queues that they keep closed: one entry for each record, if order matters."""
 
     @property
     def partition(self) -> TopicPartition:

@@ -30,8 +30,8 @@ class MergePolicy(Enum):
     OPEN_QUEUES = "open queues"
     """Records of as many queues of a partition as are open."""
     WHOLE_SLICES = "whole slices"
-    """The same, but nothing while a queue among those that come next is closed: it will be open in a moment, and
-    parting them would take longer."""
+    """As OPEN_QUEUES, but nothing while one of the next queues is closed: it will be open in a moment, and sorting out
+    its records would take longer."""
 
 
 class Unordered(Generic[K, V]):

@@ -75,7 +75,7 @@ class Retry:
             raise InvalidArgumentError(f"max_attempts is {self.max_attempts}: each record is tried once at least")
         if self.backoff < 0 or self.backoff_max < self.backoff:
             raise InvalidArgumentError(
-                f"backoff is {self.backoff} s, backoff_max {self.backoff_max} s: 0 <= first <= last"
+                f"backoff is {self.backoff} s, backoff_max {self.backoff_max} s: they need 0 <= backoff <= backoff_max"
             )
         try:
             isinstance(None, self.terminal)

@@ -186,7 +186,7 @@ class Processor(Generic[K, V]):
         self._poll_error: KafkaError | None = None
         self._warn_of_outage_ms = 0.0
         self._undelivered: Records[K, V] = Records()
-        """What a poll has returned and nobody has in hand: an exception of a signal handler came first."""
+        """Records that a poll has returned and that are not delivered: a signal handler may raise in between."""
         self._progress_ms = self._warned_ms = monotonic_ms()
 
     def _new_workers(self, options: ProcessorOptions[K, V]) -> Workers[K, V]:
@@ -469,7 +469,7 @@ class Processor(Generic[K, V]):
         self._dispatcher.take_back(AFTER_OUTAGE_S)
 
     def _end_with(self, error: KafkaError) -> None:
-        """End with this error once what was delivered is finished and committed; until then polls may raise it again."""
+        """End with this error, after what was delivered is finished and committed; till then a poll may raise again."""
         if self._poll_error is None and not self._ending.is_draining:
             self._poll_error = error
         elif self._ending.is_draining:

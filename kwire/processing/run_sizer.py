@@ -20,8 +20,8 @@ _WORTH_MS = 0.5
 # need not wait for the owner: they must wait for each other anyway.
 _SLOW_MS = 2 * _WORTH_MS
 _QUEUE_RUN_MS = 3 * RUN_MS
-# And no more than stay in the processor's cache, and are gone before the garbage collector counts them as old; of those
-# that the worker makes itself, so many that handing over costs little beside.
+# A run has no more records than stay in the processor's cache, and are gone before the garbage collector counts them as
+# old. If the worker makes the records itself, it has so many that handing over costs little in comparison.
 _LONGEST_RUN = 500
 _LONGEST_RUN_OF_ROWS = 2_000
 _FAST_MS = 0.005

@@ -1,4 +1,4 @@
-"""Where records come from that keep their order among themselves: a partition, or what a child reads of one.
+"""Sources of records, each of which keeps its order: a partition, or what a child reads of one.
 
 A consumer that catches up with a lag (`enable_parallel_rebalance`) reads a partition with several cursors. What the
 main one reads goes by the partition's own name, as with any other consumer.

@@ -26,7 +26,7 @@ class Status:
     dead_lettered: int
     """Taken by the function that `on_failure` is."""
     commits: int
-    """That a broker has acknowledged."""
+    """Commits that a broker has acknowledged."""
     paused: frozenset[TopicPartition]
     """Partitions that are not fetched now, for there is enough of them to do."""
     seconds_since_progress: float

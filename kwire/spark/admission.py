@@ -13,7 +13,7 @@ from kwire.spark.errors import OffsetsError, names, places
 from kwire.spark.offsets import Offsets
 
 _TRANSIENT = "The error could be transient - restart your query, and report if you still see the same issue."
-# Where partitions that are new begin, which is looked up only if there are any.
+# Looks up where new partitions begin; called only if there are any.
 Firsts = Callable[[Collection[TopicPartition]], Offsets]
 
 

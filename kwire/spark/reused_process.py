@@ -10,7 +10,7 @@ from functools import cache
 
 _calls = itertools.count(1)
 
-# Of glibc's malloc.h, and the most that it takes for the second.
+# Parameters of glibc's mallopt, and their values; 32 MiB is the most that it takes for the second.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 1024 * 1024, 32 * 1024 * 1024
 

@@ -19,9 +19,9 @@ from kwire.spark.audit.judging import events_of_rows
 from kwire.spark.audit.thinning import kept_keys, moments_of, thinned
 from kwire.testing.invariants import Ledger, Violation, check
 
-# What the rules take of memory is some 500 bytes an event.
+# The rules take some 500 bytes of memory for each event.
 MOST_EVENTS = 20_000_000
-# Of the table: so much of it a task can count in memory that has a few hundred MB. Lines of polls have many records.
+# How much of the table a task counts in a few hundred MB of memory: one line of a poll has many records.
 TABLE_BYTES_OF_A_TASK = 4 * 1024 * 1024
 SHUFFLES = "spark.sql.shuffle.partitions"
 

@@ -15,8 +15,8 @@ from kwire.model import TopicPartition
 from kwire.spark.fresh_first.coverage import Coverage, Coverages
 
 MAX_GAPS = 64
-"""Of one partition. A query that cannot keep up would get another gap with each batch, and a longer checkpoint; with
-this many it goes on where its head is, in order, until a gap is closed."""
+"""How many gaps a partition may have. A query that cannot keep up would get another gap with each batch, and a longer
+checkpoint; with this many it goes on where its head is, in order, until a gap is closed."""
 
 
 class BatchLimits(NamedTuple):

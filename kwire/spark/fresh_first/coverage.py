@@ -50,7 +50,7 @@ class Read(NamedTuple):
     fresh: range
     """Up to the new head; empty if nothing new has come."""
     backfill: OffsetSet
-    """Of what was jumped over."""
+    """Offsets that were jumped over before."""
 
 
 def between(start: Coverage | None, end: Coverage) -> Read:

@@ -19,7 +19,7 @@ OPTIONS = ("kwire.freshFirst", "kwire.freshOffsetsPerTrigger", "kwire.backfillOf
 # About a second each for records of 100 bytes on a core: what a batch may take on top without being felt.
 DEFAULT_FRESH = 1_000_000
 DEFAULT_BACKFILL = 1_000_000
-# They bound the same thing in another way.
+# Options that bound a batch in another way.
 _OTHER_LIMITS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 
 

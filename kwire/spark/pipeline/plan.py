@@ -13,7 +13,7 @@ from kwire.errors import ConfigError
 MIB = 1 << 20
 DEFAULT_FILE_MIB = 128
 DEFAULT_MASTER = "local[*]"
-# Where the table goes, unless said otherwise: names with an underscore are no part of a table.
+# The default place of the checkpoint, in the table's folder: names with an underscore are no part of a table.
 CHECKPOINT_IN_TABLE = "_checkpoint"
 TIME_PARTITIONS = ("date", "hour")
 

@@ -24,7 +24,7 @@ from kwire.spark.pipeline.progress import Figures, StreamBatch, StreamProgress, 
 # How soon a batch that is done is told, and a signal is noticed.
 LOOK_SECONDS = 1
 QUERY_NAME = "kwire pipeline"
-# What Spark puts in front of what a query failed of: numbers that only its log has.
+# Spark's prefix of the error that has ended a query: its ids mean something in Spark's log only.
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
 # How a Python source's error ends in Spark's: the last line of its traceback.
 _RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
