@@ -136,7 +136,7 @@ class NetworkLink:
                 if has_ended:
                     raise IllegalStateError(CLOSED)
                 if wakeable and self.mailbox.is_wakeup_pending:
-                    self._strike(was_woken=was_woken)
+                    self._raise_unless_left(was_woken=was_woken)
                 if deadline.expired and not was_looked_at:
                     yield from self._wait_for_turn()
                     was_looked_at = True
@@ -169,8 +169,8 @@ class NetworkLink:
         if self.mailbox.take_wakeup():
             raise WakeupError("wakeup() was called")
 
-    def _strike(self, *, was_woken: bool) -> None:
-        """A wakeup ends the call that waits. One that is left to another caller, and came before the call, does not."""
+    def _raise_unless_left(self, *, was_woken: bool) -> None:
+        """A wakeup ends the call that waits, unless it is left to another task and came before the call."""
         if not self.leaves_wakeup():
             self.raise_wakeup()
         elif not was_woken:

@@ -47,7 +47,7 @@ class AsksPosition(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class _Loading:
+class _Question:
     wanted: set[TopicPartition]
     """Without those that were taken away since: should they come back, that is another question."""
     committed: Reply[dict[TopicPartition, OffsetAndMetadata | None]]
@@ -84,7 +84,7 @@ class AssignmentLoader:
         self._look_ups = look_ups
         self._positions = positions
         self._is_busy = is_busy
-        self._questions: list[_Loading] = []
+        self._questions: list[_Question] = []
         self._answers: dict[TopicPartition, tuple[OffsetAndMetadata | None, UUID]] = {}
         """Answers about partitions that are busy."""
         self._unknown: set[TopicPartition] = set()
@@ -117,7 +117,7 @@ class AssignmentLoader:
         if partitions:
             topics = {tp.topic for tp in partitions}
             committed, known = self._commits.ask_committed(partitions), self._look_ups.ask_partitions(topics)
-            self._questions.append(_Loading(set(partitions), committed, known))
+            self._questions.append(_Question(set(partitions), committed, known))
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Drop all questions about these: they are not assigned any more."""
@@ -140,7 +140,7 @@ class AssignmentLoader:
         """
         for question in [question for question in self._questions if question.is_answered]:
             self._questions.remove(question)
-            self._hear(question, now_ms)
+            self._take_answer(question, now_ms)
         if free := [tp for tp in self._answers if not self._is_busy(tp)]:
             self._open({tp: self._answers.pop(tp) for tp in free})
         for tp in [tp for tp, start in self._starts.items() if start.done]:
@@ -161,7 +161,7 @@ class AssignmentLoader:
         with contextlib.suppress(KafkaError):  # it has none, which a poll raises, or is not ours any more
             self._completion.begin(tp, start.result())
 
-    def _hear(self, question: _Loading, now_ms: float) -> None:
+    def _take_answer(self, question: _Question, now_ms: float) -> None:
         committed, topics = question.committed.result(), question.topics.result()
         topic_ids = {topic: infos[0].topic_id for topic, infos in topics.items() if infos}
         known = [tp for tp in sorted(question.wanted) if tp.topic in topic_ids]

@@ -59,7 +59,7 @@ class Backpressure(Generic[K, V]):
         """
         assigned = self._assigned()
         for cursor, held in self._held.items():
-            self._hold(cursor, (closed & held | self._plenty(cursor, len(assigned))) & assigned)
+            self._hold(cursor, (closed & held | self._full(cursor, len(assigned))) & assigned)
 
     def hold_all(self) -> None:
         """Nothing more is wanted."""
@@ -112,7 +112,7 @@ class Backpressure(Generic[K, V]):
             self._positions.set_backpressure(end, cursor, is_on=False)
         self._held[cursor] = wanted
 
-    def _plenty(self, cursor: Cursor, assigned: int) -> frozenset[TopicPartition]:
+    def _full(self, cursor: Cursor, assigned: int) -> frozenset[TopicPartition]:
         """Partitions with more than their share of what may be buffered; once held, with more than half of it. Each
         cursor of a partition has a share, as far as it has anything."""
         options, held = self._options, self._held[cursor]

@@ -64,7 +64,7 @@ class ProcessorOptions(Generic[K, V]):
         if self.is_async and self.executor is not None:
             raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
         if isinstance(self.executor, ProcessPoolExecutor):
-            self._check_travels()
+            self._check_picklable()
         self._check_is_function("handler", self.handler, 1)
         if not isinstance(self.on_failure, OnFailure):
             self._check_is_function("on_failure", self.on_failure, 2)
@@ -95,7 +95,7 @@ class ProcessorOptions(Generic[K, V]):
         if is_generator(function):
             raise InvalidArgumentError(f"{name} is a generator, over which nobody iterates: do not yield in it")
 
-    def _check_travels(self) -> None:
+    def _check_picklable(self) -> None:
         """A handler that cannot be sent to another process would fail with each record, and each would be given up."""
         try:
             pickle.dumps(self.handler)

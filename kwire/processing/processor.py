@@ -180,8 +180,8 @@ class Processor(Generic[K, V]):
         """What ended the thread."""
         self._has_ended = False
         self._has_run = self._is_running = False
-        self._was_told = False  # to look, since it looked last
-        self._have_it_look = _nobody_looks
+        self._is_woken = False  # by `stop`, since the loop looked last
+        self._wake_poll = _wake_nobody
         self._reached_by_ms = NEVER_MS
         self._poll_error: KafkaError | None = None
         self._warn_of_outage_ms = 0.0
@@ -219,7 +219,7 @@ class Processor(Generic[K, V]):
     def _run_to_end(self) -> None:
         with (
             self._logged(),
-            self._consumer._lent_to(self._has_news, self._end) as self._have_it_look,
+            self._consumer._lent_to(self._has_news, self._end) as self._wake_poll,
         ):
             self._is_running = True
             self._consumer.rebalance_listener = self._listener
@@ -283,8 +283,8 @@ class Processor(Generic[K, V]):
                 None for as long as it takes. What is done is committed; brokers have 5 s more to answer that.
         """
         self._ending.ask(drain=drain, timeout_s=timeout)
-        self._was_told = True
-        self._have_it_look()
+        self._is_woken = True
+        self._wake_poll()
 
     def close(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
         """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
@@ -418,7 +418,7 @@ class Processor(Generic[K, V]):
                 raise
             self._undelivered = Records()
             timeout_s, gathers = 0.0, self._dispatcher.wants_more and not records.is_empty()
-        self._was_told = self._commits.has_news = False  # the loop looks
+        self._is_woken = self._commits.has_news = False  # the loop looks
 
     def _deliver(self, records: Records[K, V]) -> None:
         closed = self._loader.partitions
@@ -480,12 +480,12 @@ class Processor(Generic[K, V]):
         dispatcher = self._dispatcher
         is_drained = dispatcher.is_idle and self._ending.last_commit is None
         is_over = is_drained if self._ending.is_draining else dispatcher.error is not None
-        return dispatcher.has_ended or is_over or self._was_told or self._commits.has_news or self._loader.has_answers
+        return dispatcher.has_ended or is_over or self._is_woken or self._commits.has_news or self._loader.has_answers
 
     def _on_ended(self, run: Run[K, V]) -> None:
         """A worker is through with a run; on its thread."""
         self._dispatcher.ended.put(run)
-        self._have_it_look()
+        self._wake_poll()
 
     def _watch(self, now_ms: float) -> None:
         quiet_ms = now_ms - self._progress_ms
@@ -510,7 +510,7 @@ class Processor(Generic[K, V]):
         self._dispatcher.drop(partitions)
         until_ms = self._revocation.until_ms(partitions, monotonic_ms())
         if not self._wait_for(partitions, Deadline(min(until_ms, self._ending.until.at_ms))):
-            self._leave_alone(partitions)
+            self._cancel_work(partitions)
             self._wait_for(partitions, Deadline.after(self._revocation.grace_ms if self._options.is_async else 0.0))
         commit_ms = self._ending.commit_ms(self._revocation.commit_ms(until_ms, monotonic_ms()))
         self._commits.commit_last(consumer, partitions, commit_ms)
@@ -519,7 +519,7 @@ class Processor(Generic[K, V]):
     def _lose(self, partitions: Partitions) -> None:
         """Drop partitions that the group has given to others."""
         self._dispatcher.drop(partitions)
-        self._leave_alone(partitions)
+        self._cancel_work(partitions)
         self._forget(partitions)
 
     def _forget(self, partitions: Partitions) -> None:
@@ -533,7 +533,7 @@ class Processor(Generic[K, V]):
             self._dispatcher.take_back(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
         return not busy
 
-    def _leave_alone(self, partitions: Collection[TopicPartition]) -> None:
+    def _cancel_work(self, partitions: Collection[TopicPartition]) -> None:
         """Cancel what is in work of these, where workers can, and wait for it no longer."""
         if busy := self._dispatcher.busy_with(partitions):
             log.warning("%d records are given up in the middle of their work, and will come again", busy)
@@ -564,7 +564,7 @@ class Processor(Generic[K, V]):
         consumer = self._consumer
         self._dispatcher.drop_all()  # who is left alone in the middle of a run ends with the record it is at
         self._workers.close()
-        self._have_it_look, self._is_running = _nobody_looks, False
+        self._wake_poll, self._is_running = _wake_nobody, False
         consumer._session.describes_loan = None
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
@@ -579,8 +579,8 @@ class Processor(Generic[K, V]):
         self._backpressure.end()
 
 
-def _nobody_looks() -> None:
-    """Before and after its run."""
+def _wake_nobody() -> None:
+    """What `_wake_poll` is before and after the run, when no poll of ours waits."""
 
 
 class _Listener(RebalanceListener):

@@ -204,7 +204,7 @@ class Subscription:
                 case PartitionEffect.LOOK_UP_RESET_OFFSET:
                     partition.reset = reset
                 case PartitionEffect.DROP_BUFFERED:
-                    self._restamp(partition)
+                    self._begin_epoch(partition)
         state = partition.machine.state
         _keep(self.initializing, tp, state is PartitionState.INITIALIZING)
         _keep(self.awaiting_reset, tp, state is PartitionState.AWAIT_RESET)
@@ -212,8 +212,9 @@ class Subscription:
         self.touched.add(tp)
         self.to_reconsider.add(tp)
 
-    def _restamp(self, partition: AssignedPartition) -> None:
-        """A new epoch: records fetched from the old position, buffered or in flight, are dropped when they are met."""
+    def _begin_epoch(self, partition: AssignedPartition) -> None:
+        """Begin a new assignment epoch: records fetched from the old position, buffered or in flight, are dropped when
+        they are met."""
         partition.epoch = next(self.epochs)
         partition.holds -= ENDS_WITH_EPOCH
         self._unpublished.add(partition.topic_partition)

@@ -81,8 +81,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="all-paused-for-one",
         story="one slow partition keeps all others from being fetched",
         file="processing/backpressure.py",
-        old="            self._hold(cursor, (closed & held | self._plenty(cursor, len(assigned))) & assigned)\n",
-        new="            self._hold(cursor, assigned if self._plenty(cursor, len(assigned)) else closed & held)\n",
+        old="            self._hold(cursor, (closed & held | self._full(cursor, len(assigned))) & assigned)\n",
+        new="            self._hold(cursor, assigned if self._full(cursor, len(assigned)) else closed & held)\n",
     ),
     Bug(
         name="paused-for-ever",
@@ -123,7 +123,7 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="workers-end-unheard",
         story="nobody is woken when a worker has ended: the next record waits for the poll to be over",
         file="processing/processor.py",
-        old="        self._dispatcher.ended.put(run)\n        self._have_it_look()\n",
-        new="        self._dispatcher.ended.put(run)\n        _nobody_looks()\n",
+        old="        self._dispatcher.ended.put(run)\n        self._wake_poll()\n",
+        new="        self._dispatcher.ended.put(run)\n        _wake_nobody()\n",
     ),
 )
