@@ -136,7 +136,7 @@ class Delivery(Generic[K, V]):
     def __init__(self) -> None:
         self._now: _HandedOut[K, V] = _HandedOut([])
         self._returned = self._now
-        """As the last poll that returned has left it; what a poll that raised has handed out, nobody has."""
+        """What the last poll that has returned handed out: what a poll that raised handed out, nobody has."""
         self._passed: list[PartitionRecords[K, V]] = []
         """See `passed`."""
         self._failures = FailureWatch()

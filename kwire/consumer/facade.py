@@ -315,8 +315,8 @@ class Facade(ABC, Generic[K, V]):
     def wakeup(self) -> None:
         """Make the current or the next blocking call raise WakeupError. Safe from any thread and signal handler.
 
-        Of an `AsyncConsumer` it is the task that polls whose current or next call raises. The calls that other tasks
-        wait in at that moment raise as well.
+        With an `AsyncConsumer`, the current or next call of the task that polls raises, and so do the calls that other
+        tasks wait in at that moment.
         """
         self._guard.note_wakeup()
         self._session.link.mailbox.wakeup()

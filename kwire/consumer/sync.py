@@ -160,7 +160,7 @@ class Consumer(Facade[K, V]):
     def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
         """Wait for records, and return them; an empty `Records` if none came in time. Runs callbacks, raises errors.
 
-        A call says that the records of all earlier polls are processed: from now on they may be committed. With
+        A poll tells kwire that the records of all earlier polls are processed: from now on they may be committed. With
         `enable_async_revocation` it also gives up the partitions of `to_be_revoked_partitions()`. If the group asks for
         further partitions, or some are lost, it returns at once, without records.
 
@@ -462,7 +462,7 @@ class Consumer(Facade[K, V]):
     ) -> dict[TopicPartition, int]:
         """The first offset of each partition.
 
-        While parallel rebalance catches up with a lag, it is not behind a record that is still to be returned.
+        While parallel rebalance catches up with a lag, the offset is not behind a record that is still to be returned.
 
         Args:
             partitions: Any; they need not be assigned.

@@ -3,9 +3,9 @@
 Its member must not stay in the group until the session times out. It commits the records that the application has
 polled on from; those it was handed last may never have been processed. The garbage collector runs anywhere, also inside
 a lock of kwire's own, so a collected consumer is not waited for, and nothing locked is touched. At the end of the
-interpreter all open consumers leave their groups side by side, for no longer than `EXIT_MS`. So long those are waited
-for, too, that have begun to leave: consumers that were collected, as the variables of `main()` are when it returns, and
-those whose `close()` was interrupted.
+interpreter all open consumers leave their groups side by side, for no longer than `EXIT_MS`. Those that have begun to
+leave are waited for as well: consumers that were collected, as the variables of `main()` are when it returns, and those
+whose `close()` was interrupted.
 """
 
 from __future__ import annotations

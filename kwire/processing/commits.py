@@ -19,7 +19,7 @@ from kwire.processing.partition_progress import PartitionProgress
 
 log = part_logger("processing")
 
-# So soon a commit that met a rebalance is made again: as a rule the next polls finish the rebalance.
+# How soon a commit that met a rebalance is made again: as a rule the next polls finish the rebalance.
 _AFTER_REBALANCE_MS = 100.0
 
 
@@ -117,8 +117,8 @@ class Commits:
             log.warning("a commit failed, and is made again in %.1f s: %s", self._interval_ms / 1000.0, error)
 
     def is_settled(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], now_ms: float) -> bool:
-        """Whether nothing of these is left for a commit without waiting; if something is, a commit is under way now.
-        After a commit that failed nothing is: `commit_last` makes the next one, and waits for it."""
+        """Whether nothing of these is left to commit; if something is, a commit is under way now. Also true after a
+        commit that failed: `commit_last` makes the next one, and waits for it."""
         self._look()
         if self._error is not None or not self._completion.offers(partitions):
             return True
