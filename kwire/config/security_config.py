@@ -157,7 +157,7 @@ class SecurityConfig:
         300, "How long assertions are valid.", integer(0, 86_400)
     )
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = setting(
-        60, "How long before the time they are made assertions are valid.", integer(0, 3_600)
+        60, "How long before it is made an assertion begins to be valid.", integer(0, 3_600)
     )
     sasl_login_connect_timeout_ms: int | None = setting(
         None, "How long connecting to the login server may take.", optional_integer(1), shown_default="10000"
