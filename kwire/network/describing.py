@@ -138,7 +138,9 @@ class NetworkDescriber:
             )
 
     def _joining(self, coordinator: Node | None) -> str:
-        if coordinator is None or self._client.is_connected(coordinator, Channel.COORDINATOR):
+        if coordinator is None:
+            return f"the member joins when the coordinator of group {self._config.group_id} is known"
+        if self._client.is_connected(coordinator, Channel.COORDINATOR):
             return (
                 "a rebalance is under way: it goes on when all other members have joined, and given back what they lose"
             )
