@@ -25,6 +25,7 @@ CASES = {
     "back": "a record of a topic that is read to its end",
     "rotation": "one partition at a time, the others paused",
     "backpressure": "a partition paused while it is worked on, five others at their ends",
+    "commit": "a synchronous commit",
 }
 WORKER = Path(__file__).with_name("seeking_worker.py")
 TARGETS = (

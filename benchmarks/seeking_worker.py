@@ -14,7 +14,9 @@ import random
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import count
 from typing import Any, Protocol
+from uuid import uuid4
 
 POLL_S = 1.0
 WORK_S = 0.02
@@ -43,6 +45,9 @@ class Mover(Protocol):
     def look_up_ends(self) -> Mapping[int, int]:
         """Asks the broker."""
 
+    def commit(self, partition: int, offset: int) -> None:
+        """Waits until it is done."""
+
     def close(self) -> None: ...
 
 
@@ -52,7 +57,9 @@ class Kwire(Mover):
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         from kwire import Consumer, TopicPartition
 
-        self._consumer: Consumer[bytes, bytes] = Consumer(bootstrap_servers=servers, auto_offset_reset="earliest")
+        self._consumer: Consumer[bytes, bytes] = Consumer(
+            bootstrap_servers=servers, group_id=uuid4().hex, auto_offset_reset="earliest", enable_auto_commit=False
+        )
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
         self._consumer.assign(self._partitions)
         self.ends = self.look_up_ends()
@@ -73,6 +80,11 @@ class Kwire(Mover):
     def look_up_ends(self) -> Mapping[int, int]:
         return {tp.partition: offset for tp, offset in self._consumer.end_offsets(self._partitions).items()}
 
+    def commit(self, partition: int, offset: int) -> None:
+        from kwire import OffsetAndMetadata
+
+        self._consumer.commit_sync({self._partitions[partition]: OffsetAndMetadata(offset)})
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -83,7 +95,7 @@ class Confluent(Mover):
     def __init__(self, servers: str, topic: str, partitions: int) -> None:
         from confluent_kafka import Consumer, TopicPartition
 
-        config = {"bootstrap.servers": servers, "group.id": "unused", "enable.auto.commit": False}
+        config = {"bootstrap.servers": servers, "group.id": uuid4().hex, "enable.auto.commit": False}
         self._consumer: Consumer = Consumer(config)
         self._topic, self._make = topic, TopicPartition
         self._partitions = [TopicPartition(topic, number, 0) for number in range(partitions)]
@@ -118,6 +130,9 @@ class Confluent(Mover):
             found[number] = marks[1]
         return found
 
+    def commit(self, partition: int, offset: int) -> None:
+        self._consumer.commit(offsets=[self._make(self._topic, partition, offset)], asynchronous=False)
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -130,7 +145,7 @@ class KafkaPython(Mover):
         from kafka.structs import TopicPartition
 
         self._consumer = KafkaConsumer(
-            bootstrap_servers=servers, auto_offset_reset="earliest", enable_auto_commit=False
+            bootstrap_servers=servers, group_id=uuid4().hex, auto_offset_reset="earliest", enable_auto_commit=False
         )
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
         self._consumer.assign(self._partitions)
@@ -153,6 +168,11 @@ class KafkaPython(Mover):
     def look_up_ends(self) -> Mapping[int, int]:
         return {tp.partition: offset for tp, offset in self._consumer.end_offsets(self._partitions).items()}
 
+    def commit(self, partition: int, offset: int) -> None:
+        from kafka.structs import OffsetAndMetadata
+
+        self._consumer.commit({self._partitions[partition]: OffsetAndMetadata(offset, "", -1)})
+
     def close(self) -> None:
         self._consumer.close()
 
@@ -168,7 +188,7 @@ class Aiokafka(KafkaPython):
 
         async def opened() -> AIOKafkaConsumer:
             consumer = AIOKafkaConsumer(
-                bootstrap_servers=servers, auto_offset_reset="earliest", enable_auto_commit=False
+                bootstrap_servers=servers, group_id=uuid4().hex, auto_offset_reset="earliest", enable_auto_commit=False
             )
             await consumer.start()
             consumer.assign(self._partitions)
@@ -190,6 +210,9 @@ class Aiokafka(KafkaPython):
     def look_up_ends(self) -> Mapping[int, int]:
         ends = self._runner.run(self._consumer.end_offsets(self._partitions))
         return {tp.partition: offset for tp, offset in ends.items()}
+
+    def commit(self, partition: int, offset: int) -> None:
+        self._runner.run(self._consumer.commit({self._partitions[partition]: offset}))
 
     def close(self) -> None:
         self._runner.run(self._consumer.stop())
@@ -266,6 +289,13 @@ def backpressure(mover: Mover, seconds: float) -> dict[str, float]:
     return _rate(mover.ends[0], seconds, read)
 
 
+def commit(mover: Mover, seconds: float) -> dict[str, float]:
+    """After each record, as a program does that must not handle one twice."""
+    mover.pause([number for number in mover.ends if number])
+    offsets = count(1)
+    return _mean_ms(seconds, lambda: mover.commit(0, next(offsets)))
+
+
 def _get(mover: Mover, partition: int, offset: int) -> None:
     mover.seek({partition: offset})
     deadline_s = time.monotonic() + GIVE_UP_S
@@ -311,6 +341,7 @@ TASKS: Mapping[str, Callable[[Mover, float], dict[str, float]]] = {
     "back": back,
     "rotation": rotation,
     "backpressure": backpressure,
+    "commit": commit,
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import cli as benchmarks_cli
 from benchmarks.seeking import CASES, CONTESTANTS, OPPONENT
-from benchmarks.seeking_worker import TASKS, Found, Mover, look_up, rotation
+from benchmarks.seeking_worker import TASKS, Found, Mover, commit, look_up, rotation
 from benchmarks.turns import OWN
 
 
@@ -22,6 +22,7 @@ class Shelf(Mover):
         self._at = dict.fromkeys(self.ends, 0)
         self._paused: set[int] = set()
         self.polled: list[list[int]] = []
+        self.committed: list[tuple[int, int]] = []
 
     def seek(self, offsets: Mapping[int, int]) -> None:
         self._at |= offsets
@@ -43,6 +44,9 @@ class Shelf(Mover):
 
     def look_up_ends(self) -> Mapping[int, int]:
         return self.ends
+
+    def commit(self, partition: int, offset: int) -> None:
+        self.committed.append((partition, offset))
 
     def close(self) -> None:
         pass
@@ -68,6 +72,12 @@ def test_look_ups_read_one_partition_and_a_rotation_each_of_them_in_turn() -> No
     assert shelf.polled[:4] == [[0], [1], [0], [1]]
 
 
+def test_commits_are_of_one_record_after_the_other() -> None:
+    shelf = Shelf(1_000)
+    assert commit(shelf, 0.0)["ms"] >= 0
+    assert shelf.committed == [(0, 1), (0, 2)]
+
+
 def test_a_record_that_does_not_come_ends_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("benchmarks.seeking_worker.GIVE_UP_S", 0.0)
     shelf = Shelf()
@@ -79,9 +89,21 @@ def test_a_record_that_does_not_come_ends_the_turn(monkeypatch: pytest.MonkeyPat
 @pytest.mark.integration
 def test_everybody_finds_what_is_sought(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    arguments = ["seeking", "--case", "look-up", "--case", "tail", "--rounds", "1", "--seconds", "1"]
+    arguments = [
+        "seeking",
+        "--case",
+        "look-up",
+        "--case",
+        "tail",
+        "--case",
+        "commit",
+        "--rounds",
+        "1",
+        "--seconds",
+        "1",
+    ]
     assert benchmarks_cli.main([*arguments, "--json", str(path)]) == 0
     rows = json.loads(path.read_text())["results"]
     assert {row["contestant"] for row in rows} == set(CONTESTANTS) >= {OWN, OPPONENT}
-    assert {row["case"] for row in rows} == {CASES["look-up"], CASES["tail"]}
+    assert {row["case"] for row in rows} == {CASES["look-up"], CASES["tail"], CASES["commit"]}
     assert all(row["median"] > 0 for row in rows)
