@@ -229,7 +229,7 @@ def add_consumer_suites(
     memory.add_argument("--minutes", type=float, default=5.0, help="length of a turn (5: two and a half hours)")
     memory.add_argument("--rate", type=int, default=5_000, help="records of 1,000 bytes written a second (5000)")
     startup = suites.add_parser("startup", help="import, and from there to the first record")
-    moving = suites.add_parser("seeking", help="records looked up by offset; partitions paused and resumed")
+    moving = suites.add_parser("seeking", help="records looked up by offset; partitions paused and resumed; commits")
     moving.add_argument("--case", action="append", default=[], choices=seeking.CASES, help="(all)")
     moving.add_argument("--seconds", type=float, default=10.0, help="length of a turn (10)")
     handling = suites.add_parser("processing", help="what a Processor costs, and how much it keeps in work")
