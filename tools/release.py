@@ -130,7 +130,7 @@ def try_wheel(wheel: Path) -> None:
         run([*pip, "--no-deps", str(wheel)])
         installed_s = time.monotonic()
         said = run([f"{folder}/bin/kwire", "demo"], cwd=Path(folder))
-    if "are read and committed" not in said:
+    if "read and committed" not in said:
         raise ReleaseError(f"kwire demo did not read what it wrote:\n{said}")
     read_s = time.monotonic()
     print(f"installed in {installed_s - began_s:.0f} s; kwire demo read its records in {read_s - installed_s:.1f} s")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kwire.cli.exits import FAILED, clean_exits
+from kwire.cli.tables import counted
 
 if TYPE_CHECKING:
     from kwire.testing import Cluster
@@ -36,12 +37,12 @@ def run_demo(
         with Cluster(topics={TOPIC: PARTITIONS}) as cluster:
             print(f"A Kafka of one broker runs in this process: {cluster.bootstrap_servers}")
             write_orders(cluster, records)
-            print(f"{records} records are in the topic {TOPIC!r}. The group 'billing' reads them:\n")
+            print(f"The topic {TOPIC!r} has {counted(records, 'record')}. The group 'billing' reads:\n")
             arrived = read_orders(cluster.bootstrap_servers, records)
         if arrived < records:
-            print(f"\n{records - arrived} records did not come within {PATIENCE_S:.0f} s.")
+            print(f"\n{counted(records - arrived, 'record')} did not come within {PATIENCE_S:.0f} s.")
             raise typer.Exit(FAILED)
-        print(f"\nAll {records} are read and committed. The broker is gone.")
+        print(f"\n{counted(records, 'record')} read and committed. The broker is gone.")
 
 
 def write_orders(cluster: Cluster, count: int) -> None:

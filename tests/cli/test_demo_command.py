@@ -29,7 +29,7 @@ def test_it_shows_each_record_and_loads_no_other_client() -> None:
     assert sorted(line.split("{")[1] for line in lines if line.startswith("partition")) == sorted(
         f'"order": {number}, "cents": {number * 737 % 10_000}}}' for number in range(7)
     )
-    assert "All 7 are read and committed" in done.stdout
+    assert "7 records read and committed" in done.stdout
     assert lines[-1] == "[]"
 
 
