@@ -89,12 +89,12 @@ LEFT_OUT = {
 
 HEAD = """# Metrics beside those of Java's consumer
 
-Written by `scripts/prove metrics --write docs/metrics-beside-java.md`. kwire and Java's consumer, in turn, read the
-same {records:,} records of a real Kafka in a group of their own, commit three times, look up a commit and poll for
-another second. Here are the names that both have, and what they say then; of partitions and topics the first. What is
-marked = counts what was done, or is a place in a log, and has to be equal. Times and rates are of one machine on one
-day, and the requests of the two differ: each fetches in its own way. [metrics.md](metrics.md) says which names kwire
-leaves out."""
+This page has the values of the metrics that both kwire and Java's consumer have. It is written by
+`scripts/prove metrics --write docs/metrics-beside-java.md`. kwire and Java's consumer, in turn, read the same
+{records:,} records of a real Kafka in a group of their own, commit three times, look up a commit and poll for another
+second. Of partitions and topics the tables have the first one. A metric marked = is a count, or a place in a log, and
+has to be equal. Times and rates are of one machine on one day. The requests of the two consumers differ, because each
+fetches in its own way. [metrics.md](metrics.md) says which names kwire leaves out."""
 
 
 class Key(NamedTuple):
