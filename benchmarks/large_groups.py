@@ -255,8 +255,8 @@ def evidence(results: Sequence[Figures], size: Size, *, date: str, kwire: str) -
         of_each.setdefault(f"{found.contestant}, {found.case}", {})[found.name] = found.median
     return Result(
         title="Large groups",
-        claim="Rebalances take no longer when a group has more members, partitions and brokers; what a broker is "
-        "asked grows with the members.",
+        claim="Rebalances take no longer when a group has more members, partitions and brokers; the requests to a "
+        "broker grow with the members.",
         command=f"scripts/bench groups --members {size.members} --partitions {size.partitions} "
         f"--brokers {size.brokers}",
         date=date,

@@ -11,13 +11,13 @@ from tools.evidence_pages import results_of_pages
 PAGE = DOCS / "evidence.md"
 MARK = "<!-- written by python -m tools.evidence_docs, do not edit -->\n"
 JUDGES = {
-    "kafkatest": "Apache Kafka's developers: their system tests, with Java's consumer beside",
+    "kafkatest": "the system tests of Apache Kafka's developers, with Java's consumer beside kwire",
     "independent-checker": "Jepsen's checker of Kafka histories",
     "peers-tests": "the tests of kafka-python, aiokafka and confluent-kafka",
     "brokers": "Apache Kafka 3.9, 4.3 and 4.4; kfake of franz-go",
     "pythons": "the releases of CPython",
     "soak": "kwire's own judge, over hours on a real Kafka",
-    "mutation": "kwire's own tests, which are judged here: changes of the code that they have to notice",
+    "mutation": "kwire's own tests, which have to notice planted changes of the code",
     "groups": "kwire's own brokers, on a virtual clock",
 }
 """Who says so, in the order of the page; of others, what stands among their versions."""
@@ -33,7 +33,7 @@ def body(results: Mapping[str, Result]) -> Iterator[str]:
     """The summary, and a section for each."""
     names = sorted(results, key=lambda name: (_place(name), name))
     yield "## In short\n"
-    yield "| what is shown | who judges | what came of it | day | |"
+    yield "| claim | who judges | result | day | |"
     yield "|---|---|---|---|---|"
     for name in names:
         yield _summary(name, results[name])

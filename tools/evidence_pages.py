@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from proofs.kafkatest.results import Row
     from tools.pythons.page import Facts as OfPython
 
-CLIENTS = {"kwire": "kwire", "java": "Java's consumer, at the same place", "mixed": "groups of kwire and Java"}
+CLIENTS = {"kwire": "kwire", "java": "Java's consumer, in the same environment", "mixed": "groups of kwire and Java"}
 
 
 def kafkatest(facts: OfKafkatest) -> Result:
@@ -82,19 +82,19 @@ def brokers(facts: Mapping[str, OfBroker]) -> Result:
     figures, not_met = [_of_kafka(facts)], []
     for name, broker in facts.items():
         passed, otherwise, absent, core, kip_848, others = broker["row"]
-        suite = f"conformance {passed} passed, {otherwise} otherwise, {absent} not offered"
+        suite = f"conformance {passed} passed, {otherwise} different, {absent} not offered"
         tests = [f"tests {core}", "KIP-848 not offered" if kip_848 == "not offered" else f"{kip_848} of KIP-848"]
         tests += [] if others == "not run" else [f"{others} others"]
         value = f"{suite}; {', '.join(tests)}"
         figures.append(Figure(what=name, value=value))
         if broker["tests"]:
-            why = "decided one by one: the page says who is right, and what kwire does"
+            why = "the page says for each who is right, and what kwire does"
             what = f"{_tests(len(broker['tests']))}, and {otherwise} answers of the suite, on {name}"
             not_met.append(NotMet(what=what, why=why))
     return Result(
         title="Brokers of several origins",
         claim="The same suite of requests, and the same tests of kwire, pass on each release of Apache Kafka that was "
-        "tried; what another broker answers otherwise is listed, and decided.",
+        "tried; the page lists each different answer of another broker, and what kwire does about it.",
         command="scripts/prove brokers",
         date=max(broker["date"] for broker in facts.values()),
         versions={"kwire": ", ".join(dict.fromkeys(broker["kwire"] for broker in facts.values()))},
@@ -109,7 +109,7 @@ def _of_kafka(facts: Mapping[str, OfBroker]) -> Figure:
     tests = [cell.split(" of ") for row in rows for cell in row[3:5] if " of " in cell]
     passed, total = (sum(int(pair[place]) for pair in tests) for place in (0, 1))
     otherwise = sum(int(row[1]) for row in rows)
-    value = f"{passed} of {_tests(total)} of kwire pass, {otherwise} answers are otherwise than the suite expects"
+    value = f"{passed} of {_tests(total)} of kwire pass, {otherwise} answers differ from what the suite expects"
     return Figure(what=f"{len(rows)} releases of Apache Kafka", value=value)
 
 

@@ -175,7 +175,7 @@ def result(outcomes: Sequence[Outcome], *, date: str, kwire: str, kafka: str) ->
     return Result(
         title="The tests of other clients",
         claim="The tests that kafka-python, aiokafka and confluent-kafka have of their consumers pass over kwire's "
-        "adapters, against a real Kafka; what is left out stands below, with why.",
+        "adapters, against a real Kafka; the section lists what is left out, with the reason.",
         command="scripts/prove peers-tests --checkout aiokafka=PATH --checkout confluent-kafka=PATH",
         date=date,
         versions={"kwire": kwire, "Apache Kafka": kafka, **{each.peer.name: each.version for each in outcomes}},

@@ -216,6 +216,6 @@ def test_of_brokers_it_sums_up_those_of_apache_kafka() -> None:
     )
     assert result.figures[0] == Figure(
         what="2 releases of Apache Kafka",
-        value="178 of 178 tests of kwire pass, 0 answers are otherwise than the suite expects",
+        value="178 of 178 tests of kwire pass, 0 answers differ from what the suite expects",
     )
     assert [each.what for each in result.not_met] == ["2 tests, and 116 answers of the suite, on kfake"]
