@@ -28,7 +28,7 @@ _CHECKS = (
     _not_asked(
         "Produce: refuses zstd from old clients",
         "UNSUPPORTED_COMPRESSION_TYPE below version 7",
-        f"{_PRODUCER}; batches in zstd are read whatever the version",
+        f"{_PRODUCER}; it reads batches in zstd in any version",
         "Kafka, by KIP-110",
     ),
     _not_asked(
@@ -54,12 +54,12 @@ _CHECKS = (
     _not_asked(
         "ApiVersions: closes on an unknown api",
         "closes that connection, and serves others",
-        "such a request is never sent; kfake ends (a nil pointer), as any client's bytes can make it",
+        "kwire never sends such a request; kfake ends (a nil pointer), and any client can cause that",
     ),
     _not_asked(
         "ApiVersions: closes on garbage",
         "closes that connection, and serves others",
-        "garbage is never sent; kfake ends (a nil pointer)",
+        "kwire never sends garbage; kfake ends (a nil pointer)",
     ),
     _not_asked(
         "ApiVersions: closes on a frame that is too large",
@@ -71,7 +71,7 @@ _CHECKS = (
     _not_asked(
         "Metadata: lists all topics",
         "an empty list asks for all topics in version 0",
-        "it asks in version 1 or newer, where no list does",
+        "kwire asks in version 1 or newer, where no list asks for all topics",
         "Kafka, by the protocol's definition (MetadataRequest.json)",
     ),
     Decision(
@@ -79,7 +79,7 @@ _CHECKS = (
         kafka="INVALID_TOPIC_EXCEPTION",
         right="Kafka: `Topic.validate`",
         verdict=Verdict.SHOULD_NOT,
-        why="a topic that is not there is waited for; what a name may be is the broker's to say",
+        why="kwire waits for a topic that does not exist; the broker decides which names are valid",
     ),
     _not_asked(
         "DescribeCluster: knows that it is no controller",
@@ -92,7 +92,7 @@ _CHECKS = (
         _not_asked(
             "",
             "in version 0 the session timeout is that of rebalances, too",
-            "it joins in the newest version that is offered, and kfake offers all",
+            "kwire joins in the newest version that the broker offers, and kfake offers all",
             "Kafka, by the protocol's definition; kfake takes the default of -1, and drops members at once",
         ),
     ),
@@ -101,19 +101,19 @@ _CHECKS = (
         kafka="UNKNOWN_MEMBER_ID",
         right="Kafka: `classicGroupHeartbeat`",
         verdict=Verdict.MENDED,
-        why="the member joins again; it told its user again and again instead, and never joined",
+        why="the member joins again; before, each poll raised an error, and the member never joined",
     ),
     Decision(
         what="LeaveGroup: does not let a stranger go",
         kafka="UNKNOWN_MEMBER_ID",
         right="Kafka: `classicGroupLeave`",
         verdict=Verdict.COPES,
-        why="whatever is answered to a goodbye, it is one",
+        why="the member leaves, whatever the answer",
     ),
     _not_asked(
         "ConsumerGroupHeartbeat: refuses a malformed heartbeat",
         "INVALID_REQUEST to an empty group id",
-        "an empty `group_id` is refused before anything is sent",
+        "kwire refuses an empty `group_id` before it sends a request",
         "either: KIP-848 names both codes",
     ),
     Decision(
@@ -129,7 +129,7 @@ _CHECKS = (
         kafka="OFFSET_METADATA_TOO_LARGE above `offset.metadata.max.bytes`",
         right="Kafka; kfake has no bound",
         verdict=Verdict.COPES,
-        why="what kwire itself writes into metadata keeps to Kafka's default of 4,096 bytes",
+        why="the metadata that kwire itself writes keeps to Kafka's default of 4,096 bytes",
     ),
     Decision(
         what="OffsetCommit: refuses a stranger to a group with offsets",
@@ -150,7 +150,7 @@ _CHECKS = (
             kafka="NONE, with an offset of -1 for each partition",
             right="Kafka: `OffsetMetadataManager.fetchOffsets`; an unknown group has no offsets",
             verdict=Verdict.COPES,
-            why="who is no member and hears of no group has no offsets (`managers/offset_fetch.py`)",
+            why="a consumer that is no member reads this answer as no offsets (`managers/offset_fetch.py`)",
         ),
     ),
     Decision(
@@ -158,7 +158,7 @@ _CHECKS = (
         kafka="ILLEGAL_SASL_STATE where the listener has no SASL",
         right="Kafka: `KafkaApis.handleSaslHandshakeRequest`",
         verdict=Verdict.SHOULD_NOT,
-        why="a client that logs in where nobody has to is told so by Kafka; kfake takes anybody's login",
+        why="Kafka tells a client that the listener has no logins; kfake accepts any login",
     ),
     _not_asked("CreateTopics: creates a topic", "the answer shows the settings", _ADMIN, "Kafka, by KIP-525"),
     _not_asked("CreateTopics: refuses what cannot be", "INVALID_TOPIC_EXCEPTION", _ADMIN, "Kafka: `Topic.validate`"),
@@ -190,7 +190,7 @@ _CHECKS = (
     _not_asked(
         "DeleteShareGroupOffsets: forgets where a share group stood",
         "NONE",
-        "it has no share groups",
+        "kwire has no share groups",
         "Kafka, by KIP-932",
     ),
 )
@@ -201,7 +201,7 @@ _TESTS = (
         other="UNKNOWN_TOPIC_OR_PARTITION",
         right="Kafka: `Topic.validate`",
         verdict=Verdict.SHOULD_NOT,
-        why="a topic that is not there is waited for; what a name may be is the broker's to say",
+        why="kwire waits for a topic that does not exist; the broker decides which names are valid",
     ),
     Decision(
         what="test_committed_waits_for_an_offset_in_an_open_transaction",
@@ -209,25 +209,25 @@ _TESTS = (
         other="GROUP_ID_NOT_FOUND: it makes a group only when the transaction is committed",
         right="Kafka, by KIP-447",
         verdict=Verdict.SHOULD_NOT,
-        why="who hears that there is no group cannot know of its transactions",
+        why="after the answer that there is no group, kwire cannot know of its transactions",
     ),
     Decision(
         what="test_an_older_epoch_is_good_enough_for_what_the_member_has_had_since",
-        kafka="STALE_MEMBER_EPOCH to a commit of what the member has given back",
-        other="takes it",
+        kafka="STALE_MEMBER_EPOCH to a commit of partitions that the member has given back",
+        other="accepts the commit",
         right="Kafka, by KIP-1251",
         verdict=Verdict.NOT_ASKED,
-        why="a member commits nothing that it has given back; the test does so by hand",
+        why="a member commits no partitions that it has given back; the test does so by hand",
     ),
     *_each(
         ("test_the_broker_matches_an_expression", "test_rebalances_in_a_row_while_records_flow"),
         Decision(
             what="",
-            kafka="takes what a heartbeat says of the subscription, and lets what it leaves out stand",
-            other="overlooks it, unless the heartbeat says everything",
+            kafka="takes the fields of the subscription that a heartbeat has, and keeps the others",
+            other="ignores the change, unless the heartbeat has all fields",
             right="Kafka, by the protocol's definition (null: it did not change)",
             verdict=Verdict.SHOULD_NOT,
-            why="it tells a change as the protocol defines it, and as Java does, which kfake overlooks as well",
+            why="kwire sends a change as the protocol defines it, and as Java does, whose change kfake ignores as well",
         ),
     ),
     Decision(
@@ -244,7 +244,7 @@ _TESTS = (
         other="GROUP_ID_NOT_FOUND: a group of the other kind is converted only when it is empty",
         right="Kafka, by KIP-848",
         verdict=Verdict.SHOULD_NOT,
-        why="at a join that answer says for good that the group is of another kind",
+        why="in answer to a join this error means that the group is of another kind",
     ),
     Decision(
         what="test_a_topic_with_log_append_time_is_the_same",
@@ -260,7 +260,7 @@ _TESTS = (
         other="makes a rebalance",
         right="Kafka, by KIP-814",
         verdict=Verdict.COPES,
-        why="it makes the plan anew; everybody keeps what they have",
+        why="the leader makes the plan again; all members keep their partitions",
     ),
 )
 

@@ -15,7 +15,7 @@ BEGIN, END = "<!-- written by scripts/prove brokers, do not edit -->\n", "<!-- e
 HEADING = (
     "broker",
     "conformance: passed",
-    "otherwise",
+    "different",
     "not offered",
     "core of the integration tests",
     "KIP-848",
@@ -63,20 +63,21 @@ def page(known: Mapping[str, Facts], decisions: Mapping[str, Decisions | None]) 
 
 
 def _of_broker(name: str, found: Facts, decisions: Decisions) -> Iterator[str]:
-    yield f"### {name}, otherwise than Kafka\n"
+    yield f"### {name}: differences from Kafka\n"
     differences = (
         (f"{api}: {check}", versions, *_decided(decisions.of_check(api, check), reason))
         for api, versions, check, reason in found["differences"]
     )
-    heading = ("what is asked", "versions", "what Kafka 4.4 does", "what it does", "who is right", "what kwire does")
+    heading = ("case", "versions", "what Kafka 4.4 does", "what this broker does", "who is right", "what kwire does")
     yield from _table(heading, differences)
     if absent := found["absent"]:
-        yield f"Versions that it does not offer: {'; '.join(map(_absence, absent))}. {decisions.of_absent}\n"
+        yield f"Versions that this broker does not offer: {'; '.join(map(_absence, absent))}. {decisions.of_absent}\n"
     functions = dict.fromkeys(map(function_of, found["tests"]))
     tests = ((f"`{test}`", *_decided(decisions.of_test(test), "")) for test in functions)
     if functions:
         yield f"Of the integration tests, {len(found['tests'])} do not pass:\n"
-        yield from _table(("test", "what Kafka 4.4 does", "what it does", "who is right", "what kwire does"), tests)
+        heading = ("test", "what Kafka 4.4 does", "what this broker does", "who is right", "what kwire does")
+        yield from _table(heading, tests)
     if skipped := found["skipped"]:
         yield f"Tests that are skipped: {'; '.join(f'`{test}` ({why})' for test, why in skipped.items())}.\n"
 
