@@ -55,7 +55,7 @@ CHANGES = (
         file="services/kafka/kafka.py",
         old='self.log_level = "DEBUG"',
         new='self.log_level = "INFO"',
-        why="brokers that write all they do are too slow where ten machines share two cores",
+        why="with the log level DEBUG brokers are too slow where ten machines share two cores",
     ),
     Change(
         file="services/kafka/kafka.py",
@@ -72,43 +72,43 @@ CHANGES = (
             '        script = self.path.script("kafka-leader-election.sh", node)\n'
             "        node.account.ssh(elect % (script, self.bootstrap_servers(self.security_protocol), topic))\n"
         ),
-        why="with KRaft such an election comes at once only if it is asked for, else within five minutes",
+        why="with KRaft an unclean leader election comes at once only on request, else within five minutes",
     ),
     Change(
         file="services/security/security_config.py",
         old="if self.has_sasl_kerberos:\n            node.account.copy_to(MiniKdc",
         new="if self.has_sasl_kerberos and MiniKdc.LOCAL_KEYTAB_FILE:\n            node.account.copy_to(MiniKdc",
-        why="the same: a client's configuration names Kerberos even where brokers log in otherwise",
+        why="a client's configuration names Kerberos even where brokers log in by another mechanism",
     ),
     Change(
         file="tests/verifiable_consumer_test.py",
         old='log_level="TRACE"',
         new='log_level="INFO"',
-        why="the same, of Java's consumer",
+        why="with the log level TRACE Java's consumer is too slow",
     ),
     Change(
         file="tests/verifiable_consumer_test.py",
         old='log_level="DEBUG"',
         new='log_level="INFO"',
-        why="the same, of the producer",
+        why="with the log level DEBUG the producer is too slow",
     ),
     Change(
         file="tests/core/security_test.py",
         old='"grep %s %s" % (error, self.consumer.LOG_FILE)',
         new="\"grep -E '%s|SslAuthenticationError' %s\" % (error, self.consumer.LOG_FILE)",
-        why="the error that has to be in the consumer's log has Java's name; kwire's is SslAuthenticationError",
+        why="the test looks for Java's name of the error in the consumer's log; kwire's is SslAuthenticationError",
     ),
     Change(
         file="tests/client/compression_test.py",
         old="from kafkatest.services.console_consumer import ConsoleConsumer\n",
         new="from proofs.kafkatest.in_ducktape.reading import VerifiableConsumer\n",
-        why="the consumer is the verifiable one, and not the console's, which no other client can take the place of",
+        why="the test uses the console consumer, which another client cannot replace; the copy uses the verifiable one",
     ),
     Change(
         file="tests/client/compression_test.py",
         old="= ConsoleConsumer(",
         new="= VerifiableConsumer(",
-        why="the same",
+        why="as above",
     ),
 )
 
