@@ -267,7 +267,7 @@ def evidence(results: Sequence[Figures], size: Size, *, date: str, kwire: str) -
                 what="Real machines and networks",
                 why="members and brokers are kwire's own, in one thread on a virtual clock",
             ),
-            NotMet(what="Records", why="topics are empty: what is told are rebalances, requests and memory"),
+            NotMet(what="Records", why="topics are empty: the figures are of rebalances, requests and memory"),
         ],
         page="benchmarks.md#large-groups",
     )

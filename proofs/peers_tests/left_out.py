@@ -16,8 +16,8 @@ _FETCHER = "looks into the fetcher: `_fetcher`, `PartitionRecords`"
 _CLIENT = "looks into the client: `_client`"
 _COORDINATOR = "looks into the coordinator: `_coordinator`"
 _SUBSCRIPTION = "looks into the subscription: `_subscription`"
-_REBALANCES = "rebalances take part in `getone` and `getmany`; here a member is told of one that asks for no records"
-_TEXT = "looks for the very words of a message"
+_REBALANCES = "the adapter rebalances inside `getone` and `getmany`; the test wants a rebalance without them"
+_TEXT = "looks for the exact words of a message"
 
 AIOKAFKA: Mapping[str, str] = {
     "test_consumer_arguments": f"{_TEXT}; and SSL without `ssl_context` trusts the system's authorities",
@@ -37,15 +37,15 @@ AIOKAFKA: Mapping[str, str] = {
     "test_consumer_seek_forward_getone": _FETCHER,
     "test_consumer_subscribe_pattern_autocreate_no_group_id": "a pattern without a group is refused",
     "test_consumer_subscribe_pattern_with_autocreate": _CLIENT,
-    "test_consumer_warn_unclosed": f"{_TEXT}; a ResourceWarning it is",
+    "test_consumer_warn_unclosed": f"{_TEXT}; it is a ResourceWarning",
     "test_exclude_internal_topics": _CLIENT,
     "test_kafka_consumer_sets_coordinator_values": _COORDINATOR,
     "test_kip_345_disabled": f"{_SUBSCRIPTION}; {_REBALANCES}",
     "test_kip_345_enabled": f"{_SUBSCRIPTION}; {_REBALANCES}",
-    "test_large_messages_getmany": "counts on one fetch for one `getmany`; here it returns what several have brought",
+    "test_large_messages_getmany": "expects one fetch for each `getmany`; the adapter returns records of several fetches",
     "test_max_poll_interval_ms": _REBALANCES,
     "test_offset_behavior__resuming_behavior": _REBALANCES,
-    "test_offset_reset_manual": "here a partition without an offset is told, whichever partition is asked for",
+    "test_offset_reset_manual": "the adapter reports a partition without an offset, whichever partition the call names",
     "test_rebalance_listener_no_deadlock_callbacks": "looks into the consumer: `_loop`",
     "test_rebalance_listener_with_coroutines": _COORDINATOR,
 }
@@ -63,9 +63,9 @@ CONFLUENT_KAFKA_OTHERS = (
 """Words in the names of tests that have no consumer."""
 
 CONFLUENT_KAFKA: Mapping[str, str] = {
-    "test_basic_api": "counts on there being no broker: a seek fails, and the ends of the log are unknown",
+    "test_basic_api": "expects that there is no broker: a seek fails, and the ends of the log are unknown",
     "test_callback_exception_no_system_error": "wants to hear within 0.1 s that a broker cannot be reached",
     "test_consumer_topicpartition_metadata": "tells empty metadata of a commit from none; kwire, like Java, does not",
-    "test_kafkaError_unknown_error": "counts on a KafkaError being a KafkaException, which it is not in 2.16 either",
-    "test_offsets_for_times": "counts on there being no broker: with one, librdkafka too tells `_UNKNOWN_PARTITION`",
+    "test_kafkaError_unknown_error": "expects a KafkaError to be a KafkaException, which it is not in 2.16 either",
+    "test_offsets_for_times": "expects that there is no broker: with one, librdkafka also returns `_UNKNOWN_PARTITION`",
 }
