@@ -42,7 +42,7 @@ AIOKAFKA: Mapping[str, str] = {
     "test_kafka_consumer_sets_coordinator_values": _COORDINATOR,
     "test_kip_345_disabled": f"{_SUBSCRIPTION}; {_REBALANCES}",
     "test_kip_345_enabled": f"{_SUBSCRIPTION}; {_REBALANCES}",
-    "test_large_messages_getmany": "expects one fetch for each `getmany`; the adapter returns records of several fetches",
+    "test_large_messages_getmany": "expects one fetch for each `getmany`; the adapter returns records of several",
     "test_max_poll_interval_ms": _REBALANCES,
     "test_offset_behavior__resuming_behavior": _REBALANCES,
     "test_offset_reset_manual": "the adapter reports a partition without an offset, whichever partition the call names",
