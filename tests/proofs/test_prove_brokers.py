@@ -108,7 +108,10 @@ def test_the_page_has_who_is_right_beside_each_difference() -> None:
     ) in told
     assert "| `test_joins` | takes it | does not | Kafka | should not cope: so |" in told
     assert "| `test_no_topic` |  |  |  | **not decided** |" in told
-    assert "Versions that this broker does not offer: Heartbeat 4 (the broker offers versions 0 to 3). None is needed." in told
+    assert (
+        "Versions that this broker does not offer: Heartbeat 4 (the broker offers versions 0 to 3). None is needed."
+        in told
+    )
     assert "Tests that are skipped: `test_kerberos` (no Kerberos)." in told
 
 
