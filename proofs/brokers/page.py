@@ -76,8 +76,8 @@ def _of_broker(name: str, found: Facts, decisions: Decisions) -> Iterator[str]:
     tests = ((f"`{test}`", *_decided(decisions.of_test(test), "")) for test in functions)
     if functions:
         yield f"Of the integration tests, {len(found['tests'])} do not pass:\n"
-        heading = ("test", "what Kafka 4.4 does", "what this broker does", "who is right", "what kwire does")
-        yield from _table(heading, tests)
+        of_tests = ("test", "what Kafka 4.4 does", "what this broker does", "who is right", "what kwire does")
+        yield from _table(of_tests, tests)
     if skipped := found["skipped"]:
         yield f"Tests that are skipped: {'; '.join(f'`{test}` ({why})' for test, why in skipped.items())}.\n"
 
