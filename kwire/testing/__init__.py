@@ -4,8 +4,8 @@
         cluster.create_topic("orders", partitions=6, replication=3)
         consumer = Consumer(bootstrap_servers=cluster.bootstrap_servers, ...)
 
-For pytest there is the fixture `kafka_cluster`. Real brokers: `kwire.testing.kafka`. Nothing is loaded before it is
-named.
+For pytest there is the fixture `kafka_cluster`. Real brokers: `kwire.testing.kafka`. A class is imported when it is
+first named.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["Cluster", "NewRecord", "Rule"]
 
 
-if not TYPE_CHECKING:  # a type checker would take every misspelt name for an attribute
+if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept every misspelt name
     _HOMES = {"Cluster": "cluster", "NewRecord": "batches", "Rule": "control"}
 
     def __getattr__(name: str) -> object:
-        """Load what is named."""
+        """Import the class of this name."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

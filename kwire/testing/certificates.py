@@ -5,7 +5,7 @@
         client = authority.issue(common_name="alice")
         connect(ssl_truststore_location=authority.path, ssl_keystore_location=client.path)
 
-It is loaded by who needs it, since it imports trustme. Its files are removed with it, or when the program ends.
+Import the module only where it is needed: it imports trustme. `close`, or the end of the program, removes the files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 ORGANIZATION, UNIT = "kwire", "tests"
 NO_HOST = "client.invalid"
-"""Where clients' certificates say they are from: Java cannot read one that has no such name at all (RFC 2606)."""
+"""The host name in clients' certificates (RFC 2606): Java cannot read a certificate without any alternative name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class IssuedCertificate:
     """A certificate with its private key, as PEM text and in files.
 
     Attributes:
-        chain: The certificate, and those that vouch for it.
+        chain: The certificate, and the certificates of the authorities that have signed it.
         key: Its private key (PKCS #8), encrypted if a password was given.
         path: A file with the key and the chain: Kafka's keystore of type PEM.
         chain_path: A file with the chain alone.
@@ -59,7 +59,7 @@ class IssuedCertificate:
 
 
 class CertificateAuthority:
-    """Vouches for servers and clients. A context manager; `close` removes its files."""
+    """Signs certificates of servers and clients. A context manager; `close` removes its files."""
 
     def __init__(self) -> None:
         self._authority = trustme.CA(organization_name=ORGANIZATION, organization_unit_name=UNIT)
@@ -82,7 +82,7 @@ class CertificateAuthority:
 
     @property
     def certificate(self) -> str:
-        """Its own certificate as PEM text: what those trust who trust it. `path` is a file of it."""
+        """The authority's own certificate as PEM text, for trust stores. `path` is a file with it."""
         return self._authority.cert_pem.bytes().decode()
 
     def issue(
@@ -96,11 +96,11 @@ class CertificateAuthority:
         """A certificate for a server by its host names and addresses, or for a client by its common name.
 
         Args:
-            hosts: Names and addresses that a server is reached by.
-            common_name: Who a client is: "alice" becomes the principal "User:CN=alice,OU=tests,O=kwire".
-            not_before: From when on it holds; by default long ago.
-            not_after: Until when it holds; by default for decades.
-            key_password: What the private key is encrypted with.
+            hosts: The names and addresses of a server.
+            common_name: The name of a client: "alice" becomes the principal "User:CN=alice,OU=tests,O=kwire".
+            not_before: When the certificate becomes valid; by default long ago.
+            not_after: When the certificate expires; by default decades from now.
+            key_password: The password that the private key is encrypted with; by default it is not encrypted.
         """
         made = self._authority.issue_cert(
             *(hosts or (NO_HOST,)),
@@ -123,10 +123,10 @@ class CertificateAuthority:
         )
 
     def server_context(self, *hosts: str, client_auth: ssl.VerifyMode = ssl.CERT_NONE) -> ssl.SSLContext:
-        """The server's side of TLS at these hosts. Clients' certificates have to be from here.
+        """A TLS context for a server at these hosts. Clients' certificates have to be signed by this authority.
 
         Args:
-            hosts: Names and addresses that it is reached by.
+            hosts: The names and addresses of the server.
             client_auth: Whether clients have to show a certificate.
         """
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cadata=self.certificate)
@@ -142,7 +142,7 @@ class CertificateAuthority:
 
 
 def _pkcs8(pem: bytes, password: str | None) -> str:
-    """The only form of a key that Java reads."""
+    """The key as PKCS #8, the only form that Java reads."""
     encryption = NoEncryption() if password is None else BestAvailableEncryption(password.encode())
     key = load_pem_private_key(pem, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption).decode()

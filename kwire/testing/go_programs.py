@@ -22,13 +22,13 @@ def run_go(
     directory: Path | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> None:
-    """Has Go download and build a program.
+    """Have Go download and build a program.
 
     Args:
-        arguments: What Go is told.
-        program: Its name, for errors.
-        version: Its version, for errors.
-        built: The file that is there afterwards.
+        arguments: The arguments of the `go` command.
+        program: The name of the program, for errors.
+        version: The version of the program, for errors.
+        built: The file that Go makes.
         directory: Where Go runs.
         environment: Variables beside those of this process.
 
@@ -54,5 +54,5 @@ def run_go(
 
 
 def last_line(output: str) -> str:
-    """Where a program says what is wrong."""
+    """The last line of the output, in which a program says what is wrong."""
     return (output.strip().splitlines() or ["nothing"])[-1].strip()[:500]

@@ -1,3 +1,4 @@
-"""A fake Kafka cluster, written from the protocol and not from kwire's client. `limits` says what it does not do."""
+"""A fake Kafka cluster, written from the protocol and not from kwire's client. `limits` lists what the cluster does not
+do."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who may do what: a list of rules, of which the newest that is about something decides.
+"""Access control: a list of rules, of which the newest that matches a request decides.
 
-Operations, resources and what an operation includes are Kafka's (KIP-11); that the newest rule wins is not, there a
-denial always does. So what a test has taken away, it can give back. `Cluster.allow` and `Cluster.deny` add rules,
-handlers ask by way of their `Call`.
+Operations, resources and what an operation includes are Kafka's (KIP-11). The order is not: in Kafka a denial always
+wins, and here the newest rule does, so that a test can give back what it has taken away. `Cluster.allow` and
+`Cluster.deny` add rules, handlers ask by way of their `Call`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ _INCLUDES = {
     Operation.ALTER: Operation.DESCRIBE,
     Operation.ALTER_CONFIGS: Operation.DESCRIBE_CONFIGS,
 }
-"""Who may do the one may do the other. Not so the other way round: who may not read may still describe."""
+"""Operations that include another one. A denial does not: a client that may not read may still describe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessRule:
-    """One rule. `name` ends with a star if it is about all names that begin so."""
+    """One rule. A `name` that ends with a star matches all names that begin with the rest."""
 
     is_allowed: bool
     resource: Resource
@@ -69,7 +69,7 @@ class AccessRule:
             raise InvalidArgumentError(f"principals look like 'User:alice', not {self.principal!r}")
 
     def is_about(self, principal: str, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether it decides about that."""
+        """Whether the rule matches this operation on this resource."""
         is_named = name.startswith(self.name[:-1]) if self.name.endswith(WILDCARD) else name == self.name
         is_meant = self.operation in (Operation.ALL, operation) or (
             self.is_allowed and _INCLUDES.get(self.operation) is operation
@@ -81,7 +81,7 @@ class AccessRules:
     """The rules of a cluster.
 
     Args:
-        allowed_otherwise: Whether that is allowed which no rule is about.
+        allowed_otherwise: Whether operations that no rule matches are allowed.
     """
 
     def __init__(self, *, allowed_otherwise: bool = True) -> None:
@@ -89,18 +89,18 @@ class AccessRules:
         self._rules: list[AccessRule] = []
 
     def add(self, rule: AccessRule) -> None:
-        """From now on this one decides, wherever it is about something."""
+        """Add the newest rule: it decides about everything that it matches."""
         self._rules.append(rule)
 
     def allows(self, principal: str, operation: Operation, resource: Resource, name: str) -> bool:
-        """Whether that principal may do that."""
+        """Whether the principal may do this operation on this resource."""
         deciding = (rule for rule in reversed(self._rules) if rule.is_about(principal, operation, resource, name))
         found = next(deciding, None)
         return self._allowed_otherwise if found is None else found.is_allowed
 
 
 def operation_named(name: str) -> Operation:
-    """The operation of that name, as in "READ"; in any case of letters. Raises: InvalidArgumentError."""
+    """The operation of this name, such as "READ", in upper or lower case. Raises: InvalidArgumentError."""
     try:
         return Operation[name.upper()]
     except KeyError:
@@ -108,5 +108,5 @@ def operation_named(name: str) -> Operation:
 
 
 def bits(operations: Iterable[Operation]) -> int:
-    """Operations as answers hold them (KIP-430): a bit for each number."""
+    """The operations as responses encode them (KIP-430): a bit for each number."""
     return sum(1 << operation for operation in operations)

@@ -1,9 +1,9 @@
-"""Authentication: how far one connection has come with SASL, in the order that Kafka's SaslServerAuthenticator keeps.
+"""Authentication: the SASL state of one connection, with the transitions of Kafka's SaslServerAuthenticator.
 
 First ApiVersions once, if at all, then SaslHandshake, then the mechanism's exchange: in SaslAuthenticate requests, or
-after a handshake of version 0 in bare frames (KIP-152). Everything else closes the connection. A session that has a
-lifetime (KIP-368) is begun anew by another handshake; what comes on it when it is over closes the connection. Called by
-`connection`, and by the handlers of both requests.
+after a handshake of version 0 in bare frames (KIP-152). Everything else closes the connection. Another handshake renews
+a session that has a lifetime (KIP-368); a request after its end closes the connection. Called by `connection`, and by
+the handlers of both requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOT_NOW = "SaslAuthenticate request received after successful authentication"
 
 
 class SaslState(Enum):
-    """What a connection waits for."""
+    """What a connection waits for next."""
 
     VERSIONS_OR_HANDSHAKE = auto()
     HANDSHAKE = auto()
@@ -58,19 +58,19 @@ _EXPECTED: dict[SaslState, tuple[type[Request[Message]], ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:
-    """The time for intervals, and that of the wall."""
+    """The monotonic clock, and the wall clock."""
 
     now_ms: Callable[[], float]
     wall_clock_ms: Callable[[], float]
 
 
 class Authentication:
-    """One connection's.
+    """The authentication of one connection.
 
     Args:
-        sasl: Whom to let in, and how.
-        clocks: The time.
-        max_reauth_ms: Kafka's `connections.max.reauth.ms`; 0 for sessions without end, but a token's own.
+        sasl: The users and mechanisms.
+        clocks: The clocks.
+        max_reauth_ms: Kafka's `connections.max.reauth.ms`; 0 for sessions that end only with their token.
     """
 
     def __init__(self, sasl: SaslServer, clocks: Clocks, max_reauth_ms: int) -> None:
@@ -87,22 +87,22 @@ class Authentication:
 
     @property
     def name(self) -> str | None:
-        """Who the client is; None until it has said so."""
+        """The name of the client; None until it is known."""
         return self._name
 
     @property
     def is_over(self) -> bool:
-        """Whether the client was not let in; the answer is the last one."""
+        """Whether authentication has failed: the answer is the last one on this connection."""
         return self._state is SaslState.FAILED
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the client has not come to its end."""
+        """Whether authentication is not complete yet."""
         return self._state is not SaslState.AUTHENTICATED
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether the next frame is the mechanism's alone."""
+        """Whether the next frame is a bare token of the mechanism."""
         return self._state is SaslState.EXCHANGE and not self._in_requests
 
     # --- requests --------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Authentication:
         """Whether the request may be handled now: NONE, or the error to answer it with before the connection closes.
 
         Raises:
-            UnanswerableError: The connection closes over it at once.
+            UnanswerableError: The request closes the connection at once.
         """
         if self._state is SaslState.AUTHENTICATED:
             self._check_session(request)
@@ -139,12 +139,12 @@ class Authentication:
         return self._begun_again_ms is None or now_ms - self._begun_again_ms >= MIN_REAUTHENTICATION_INTERVAL_MS
 
     def versions_told(self) -> None:
-        """ApiVersions was answered, which is done once."""
+        """Note that ApiVersions was answered, which happens once."""
         if self._state is SaslState.VERSIONS_OR_HANDSHAKE:
             self._state = SaslState.HANDSHAKE
 
     def handshake(self, mechanism: str, version: int) -> SaslHandshakeResponse:
-        """Agreed, or what could be agreed on."""
+        """Answer SaslHandshake: the mechanism is accepted, or refused with a list of those that are offered."""
         if self._state not in (SaslState.VERSIONS_OR_HANDSHAKE, SaslState.HANDSHAKE):
             return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
         mechanisms = list(self._sasl.mechanisms)
@@ -163,7 +163,7 @@ class Authentication:
     # --- the exchange ----------------------------------------------------------------------------------------
 
     def authenticate(self, data: bytes) -> SaslAuthenticateResponse:
-        """One step, in a request."""
+        """Take one step of the exchange, in a SaslAuthenticate request."""
         if self._state is not SaslState.EXCHANGE:
             return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NOT_NOW)
         try:
@@ -174,10 +174,10 @@ class Authentication:
         return SaslAuthenticateResponse(auth_bytes=step.challenge, session_lifetime_ms=int(lifetime_ms))
 
     def take_token(self, data: bytes) -> bytes:
-        """One step, in a bare frame.
+        """Take one step of the exchange, in a bare frame.
 
         Raises:
-            UnanswerableError: The client is not let in; there is no way to tell it.
+            UnanswerableError: Authentication has failed; bare frames cannot say so.
         """
         try:
             step, _lifetime_ms = self._step(data)
@@ -186,7 +186,7 @@ class Authentication:
         return step.challenge
 
     def _step(self, data: bytes) -> tuple[Step, float]:
-        """The answer, and how long the session that has begun with it lasts; 0 if for good, or not yet."""
+        """The answer, and the lifetime of the session that begins with it; 0 for no limit, or if none begins yet."""
         if self._exchange is None:
             raise AuthenticationRefusedError
         try:

@@ -1,6 +1,6 @@
 """Record batches written in format 2 (KIP-98): what `ClusterState.produce` puts in, markers, what compaction leaves.
 
-Contract: pure; offsets and the leader epoch are the log's to fill in. Called by `state`, `compaction` and `log`.
+Contract: pure; the log fills in offsets and the leader epoch. Called by `state`, `compaction` and `log`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ChecksummedFields(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch) -> ChecksummedFields:
-        """Those of a batch that was read."""
+        """The fields of a batch that was read."""
         return cls(
             batch.attributes,
             batch.last_offset_delta,
@@ -105,7 +105,7 @@ def build_batch(
 
 
 def _row(record: object) -> NewRecord:
-    """Raises: InvalidArgumentError; tests are not all typed."""
+    """Raises: InvalidArgumentError; not all tests are type-checked."""
     if isinstance(record, NewRecord):
         _check_fields(record)
         return record
@@ -151,7 +151,7 @@ def framed(fields: ChecksummedFields, payload: bytes, *, base_offset: int = 0, l
 
 
 def placed(batch: bytes, base_offset: int, leader_epoch: int) -> bytes:
-    """The batch where the log puts it. The checksum does not cover these two, so brokers need not count it anew."""
+    """The batch with its base offset and leader epoch. The checksum covers neither, so it stays valid."""
     return b"".join((struct.pack(">q", base_offset), batch[8:12], struct.pack(">i", leader_epoch), batch[16:]))
 
 
@@ -166,7 +166,7 @@ def with_times(batch: Batch, max_timestamp_ms: int, *, appended: bool) -> bytes:
 def record_bytes(
     offset_delta: int, timestamp_delta_ms: int, key: bytes | None, value: bytes | None, headers: Sequence[Header]
 ) -> bytes:
-    """One record with its length in front."""
+    """One record, preceded by its length."""
     no_attributes = b"\x00"
     parts = [no_attributes, varint(timestamp_delta_ms), varint(offset_delta), _sized(key), _sized(value)]
     parts.append(varint(len(headers)))

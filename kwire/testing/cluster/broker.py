@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, eq=False)
 class Broker:
-    """A broker. `connections` are the cancel scopes of those who serve them, oldest first."""
+    """A broker. `connections` are the cancel scopes of the tasks that serve its connections, oldest first."""
 
     node_id: int
     fetch_sessions: FetchSessionCache
@@ -23,22 +23,23 @@ class Broker:
     is_up: bool = True
     is_paused: bool = False
     is_fenced: bool = False
-    """Whether the others took it for dead, because it has stood still for too long."""
+    """Whether the controller has fenced it, because it was paused for too long."""
     is_listening: bool = False
     connections: dict[trio.CancelScope, None] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[str, int]:
-        """What `ClusterState.changed` is told when the broker starts, stops, listens, is paused or resumed."""
+        """The key that `ClusterState.changed` is notified of when the broker starts, stops, listens, is paused or
+        resumed."""
         return ("broker", self.node_id)
 
     @property
     def is_active(self) -> bool:
-        """Whether it may lead and coordinate: it runs, for all that the others know."""
+        """Whether it may lead and coordinate: it runs and is not fenced."""
         return self.is_up and not self.is_fenced
 
     def cut_connections(self) -> int:
-        """Break every connection off, answers under way included; how many there were."""
+        """Close every connection, responses under way included. Returns how many there were."""
         cut = len(self.connections)
         for scope in tuple(self.connections):
             scope.cancel()

@@ -1,7 +1,7 @@
-"""Brokers that stand still: after `broker.session.timeout.ms` they are fenced, as if they had died (KIP-631).
+"""Broker sessions: a broker that is paused for `broker.session.timeout.ms` is fenced, as if it had died (KIP-631).
 
-The controller, whichever broker is there to notice, does that; while all stand still, nobody's time runs out. Pure:
-`state` says when somebody is paused or goes on, and its clockwork asks what is due.
+The controller fences it, and any broker that runs stands for the controller: while all are paused, no session ends.
+Pure: `state` says when somebody is paused or goes on, and its clockwork asks what is due.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class BrokerSessions:
-    """Who has been silent since when.
+    """Which brokers are paused, and since when.
 
     Args:
         brokers: The cluster's brokers by id.
-        timeout_ms: How long one may be silent.
-        fence: What happens to one that was silent for longer.
+        timeout_ms: How long a broker may be paused.
+        fence: Called with a broker that was paused for longer.
     """
 
     def __init__(self, brokers: Mapping[int, Broker], timeout_ms: float, fence: Callable[[Broker], None]) -> None:
@@ -31,17 +31,17 @@ class BrokerSessions:
         self._silent_since_ms: dict[Broker, float] = {}
 
     def paused(self, broker: Broker, now_ms: float) -> None:
-        """It stands still from now on, if it did not before."""
+        """Begin the session timeout of a broker that is paused, unless it has begun."""
         self._silent_since_ms.setdefault(broker, now_ms)
 
     def over(self, broker: Broker, now_ms: float) -> None:
-        """It goes on, or is dead; to be told before that is so."""
-        if not self._has_controller():  # the next one gives everybody a session's time
+        """End the session timeout of a broker that is about to be resumed or killed."""
+        if not self._has_controller():  # the next active broker gives every other one a whole session timeout
             self._silent_since_ms = dict.fromkeys(self._silent_since_ms, now_ms)
         self._silent_since_ms.pop(broker, None)
 
     def expire(self, now_ms: float) -> float:
-        """Fence those whose session is over; when to ask again."""
+        """Fence the brokers whose session is over. Returns when to call this again."""
         if not self._has_controller():
             return math.inf
         due = [broker for broker, since_ms in self._silent_since_ms.items() if since_ms + self._timeout_ms <= now_ms]

@@ -19,22 +19,23 @@ class ConnectionCutError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(RequestContext):
-    """One request's surroundings, as its handler sees them."""
+    """One request's context, as its handler sees it."""
 
     cluster: ClusterState
 
     def may(self, operation: Operation, name: str, resource: Resource = Resource.TOPIC) -> bool:
-        """Whether the client may do that with a topic of that name, or another resource, be there one or not."""
+        """Whether the client may do this operation on a topic of this name, or on another resource; it need not
+        exist."""
         return self.cluster.access.allows(self.principal, operation, resource, name)
 
     def group_error(self, group_id: str, operation: Operation = Operation.READ) -> ErrorCode:
-        """Why the client may not do that with the group, at least not here: like Kafka, permission comes first."""
+        """The error for an operation on a group: no permission, which Kafka checks first, or another coordinator."""
         if not self.may(operation, group_id, Resource.GROUP):
             return ErrorCode.GROUP_AUTHORIZATION_FAILED
         return self.cluster.group_error(group_id, self.broker)
 
     def transaction_error(self, transactional_id: str, operation: Operation = Operation.WRITE) -> ErrorCode:
-        """The same for a transactional id."""
+        """As `group_error`, for a transactional id."""
         if not self.may(operation, transactional_id, Resource.TRANSACTIONAL_ID):
             return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return self.cluster.transaction_error(transactional_id, self.broker)

@@ -1,4 +1,4 @@
-"""Waiting for something to change: the only way a handler waits.
+"""Waiting for changes: the only way in which a handler waits.
 
 Keys are whatever the parties agree on: `("partition", topic, index)` for new records, `("group", name)` for a group.
 Nothing is remembered: look first, then wait, without an `await` in between, and look again afterwards.
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
 
 
 class Changes:
-    """Who waits for which key."""
+    """The waiting tasks of each key."""
 
     def __init__(self) -> None:
         self._waiting: dict[Hashable, dict[trio.Event, None]] = {}
 
     async def wait(self, key: Hashable, timeout_ms: float = math.inf) -> bool:
-        """Wait until `key` is notified; False when that did not happen in time."""
+        """Wait until `key` is notified; False if the timeout is over first."""
         return await self.wait_any((key,), timeout_ms)
 
     async def wait_any(self, keys: Iterable[Hashable], timeout_ms: float = math.inf) -> bool:
-        """Wait until one of `keys` is notified; False when that did not happen in time."""
+        """Wait until one of `keys` is notified; False if the timeout is over first."""
         event = trio.Event()
         watched = tuple(dict.fromkeys(keys))
         for key in watched:
@@ -39,7 +39,7 @@ class Changes:
         return event.is_set()
 
     def notify(self, key: Hashable) -> None:
-        """Wake everybody who waits for `key`, in the order in which they began to wait."""
+        """Wake every task that waits for `key`, in the order in which they began to wait."""
         for event in self._waiting.pop(key, ()):
             event.set()
 

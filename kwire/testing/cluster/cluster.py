@@ -1,7 +1,7 @@
 """Cluster: Kafka for a test, over TCP, with a thread and a trio run of its own.
 
-Everything here may be called from any thread, from tasks of any event loop, and from functions of rules; it is done on
-the cluster's thread, between two requests. What the cluster is and does stands in `state`; the simulation uses that
+Everything here may be called from any thread, from tasks of any event loop, and from functions of rules; it runs on
+the cluster's thread, between two requests. `state` holds what the cluster is and does; the simulation uses `state`
 directly, in its own run and on its own clock.
 """
 
@@ -59,26 +59,28 @@ class Cluster:
     """A Kafka cluster in this process. Use as a context manager, or call `start` and `stop`.
 
     Args:
-        brokers: How many; they are numbered from 0.
-        topics: Topics to begin with, and their numbers of partitions.
+        brokers: The number of brokers; their ids begin at 0.
+        topics: Topics that exist from the beginning, and their numbers of partitions.
         settings: Broker settings under Kafka's names, such as {"auto.create.topics.enable": False}; see `settings`.
         release: The Kafka release whose versions it speaks, such as "3.9"; see `releases`.
-        racks: The brokers' racks, in order; if they are fewer, they are used again.
-        seed: Where ids and other chances begin: the same seed gives the same ids.
-        host: Where to listen.
-        port: The first broker's port, the others' follow; 0 for any that are free.
-        advertised: Host and port that clients are told instead of each broker's own: a proxy's in front of it.
-        tls: The server's side of TLS, or True for one with certificates made on the fly (kwire[testing]).
-        tls_client_auth: Whether clients have to show a certificate of the same maker: none, requested or required.
-        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; by default what the other arguments come to.
+        racks: The brokers' racks, in order; if there are fewer racks than brokers, they are used again.
+        seed: The seed of the random generator: the same seed gives the same ids.
+        host: The address to listen at.
+        port: The first broker's port; the other brokers have the ports after it. 0 for any free ports.
+        advertised: The host and port that each broker advertises instead of its own, such as those of a proxy.
+        tls: The brokers' TLS context, or True for one with certificates made on the fly (kwire[testing]).
+        tls_client_auth: Whether clients have to show a certificate of the same authority: none, requested or required.
+        security_protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL; by default the one that the other arguments
+            imply.
         users: Names and passwords, for SASL.
-        sasl_mechanisms: Those offered; by default PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER.
-        validate_token: Answers whom a token of OAUTHBEARER is of, or raises. Without it tokens are unsecured ones,
-            which anybody can make.
-        scram_iterations: How dear SCRAM makes it to try passwords.
+        sasl_mechanisms: The mechanisms that are offered; by default PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and
+            OAUTHBEARER.
+        validate_token: Returns the user of an OAUTHBEARER token, or raises. Without it the cluster takes unsecured
+            tokens, which anybody can make.
+        scram_iterations: The number of SCRAM's hash iterations: with more of them, trying passwords takes longer.
 
     Raises:
-        InvalidArgumentError: An argument that cannot be, or two that contradict each other.
+        InvalidArgumentError: An argument has no valid value, or two contradict each other.
         ImportError: Certificates are to be made, and trustme is not installed.
     """
 
@@ -205,7 +207,7 @@ class Cluster:
         except BaseException as error:  # noqa: BLE001  kept for the caller's thread, which would otherwise never know
             self._error = error
         finally:
-            for bound in ports:  # what no broker has taken over yet
+            for bound in ports:  # sockets that no broker has taken over yet
                 bound.close()
             ready.set()
 
@@ -225,9 +227,9 @@ class Cluster:
                 ready.set()
 
     def _do(self, function: Callable[[], T]) -> T:
-        """Call it on the cluster's thread. Not by `trio.from_thread`: that refuses callers that are tasks of trio, too,
-        such as an application's test."""
-        if threading.current_thread() is self._thread:  # a rule's function calls
+        """Call the function on the cluster's thread. Not by `trio.from_thread`: that refuses callers that are tasks of
+        trio themselves, such as an application's test."""
+        if threading.current_thread() is self._thread:  # the caller is a rule's function
             return function()
         if self._error is not None:
             raise IllegalStateError("the cluster has failed") from self._error
@@ -241,7 +243,7 @@ class Cluster:
         return answer.result()
 
     def _settle(self, node_id: int) -> None:
-        """Have the broker listen, or have ceased to; for a rule's function, soon after."""
+        """Wait until the broker listens, or does not any more. In a rule's function that happens soon after."""
         if threading.current_thread() is self._thread:
             return
         settled = threading.Event()
@@ -255,11 +257,11 @@ class Cluster:
         self._do(lambda: trio.lowlevel.spawn_system_task(wait))
         settled.wait()
 
-    # --- where it is, and what happens there -----------------------------------------------------------------
+    # --- addresses and requests -----------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, as "host:port,host:port": as clients are told of them.
+        """The advertised addresses of all brokers, as "host:port,host:port".
 
         Raises:
             IllegalStateError: The cluster has not been started, so that it has no ports yet.
@@ -270,12 +272,12 @@ class Cluster:
 
     @property
     def cluster_id(self) -> str:
-        """What metadata says the cluster is called."""
+        """The id of the cluster, as metadata has it."""
         return self._state.cluster_id
 
     @property
     def client_addresses(self) -> Sequence[tuple[str, int]]:
-        """Where each broker takes in its clients, whatever it advertises: what a proxy leads to."""
+        """The address that each broker listens at, whatever it advertises: where a proxy connects to."""
         return self._direct
 
     @property
@@ -285,22 +287,24 @@ class Cluster:
 
     @property
     def failures(self) -> Sequence[Exception]:
-        """What functions of rules raised, and bugs of the cluster itself; leaving the `with` block raises the first."""
+        """What functions of rules have raised, and bugs of the cluster itself; leaving the `with` block raises the
+        first."""
         return tuple(self._state.failures)
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
-        """Answer such requests with this throttle time; 0 ends it."""
+        """Answer requests of this type with this throttle time; 0 ends it."""
         self._do(lambda: self._state.throttle(request, throttle_ms))
 
     def cut_connections(self, broker: int | None = None) -> int:
-        """Break off the connections of one broker, or of all; how many there were."""
+        """Close the connections of one broker, or of all. Returns how many there were."""
         return self._do(lambda: self._state.cut_connections(broker))
 
     # --- security --------------------------------------------------------------------------------------------
 
     @property
     def certificates(self) -> CertificateAuthority:
-        """Who vouches for the brokers, and issues certificates for clients: `cluster.certificates.path` is its PEM.
+        """The authority of the brokers' certificates, which issues clients' too; `certificates.path` is a PEM file of
+        it.
 
         Raises:
             IllegalStateError: The cluster has none, or was given an SSLContext.
@@ -308,11 +312,12 @@ class Cluster:
         return self._security.certificates
 
     def client_config(self, user: str | None = None, *, mechanism: str | None = None) -> dict[str, str]:
-        """What a client sets to get in, under Kafka's names; with SASL as that user, or the first.
+        """The settings of a client of this cluster, under Kafka's names; with SASL, those of this user or of the first.
 
         Args:
             user: One of `users`.
-            mechanism: One of those offered; by default the first. With OAUTHBEARER the token is the client's affair.
+            mechanism: One of the mechanisms that are offered; by default the first. With OAUTHBEARER the client brings
+                the token.
 
         Raises:
             InvalidArgumentError: There is no such user or mechanism.
@@ -324,7 +329,7 @@ class Cluster:
         self._do(lambda: self._sasl().set_password(user, password))
 
     def remove_user(self, user: str) -> None:
-        """Let that user in no more; connections that are authenticated stay so."""
+        """Remove a user; connections that are authenticated stay so."""
         self._do(lambda: self._sasl().remove_user(user))
 
     def _sasl(self) -> SaslServer:
@@ -341,20 +346,20 @@ class Cluster:
         operation: str = "ALL",
         principal: str = EVERYBODY,
     ) -> None:
-        """Take a permission away: TOPIC_AUTHORIZATION_FAILED and its like, from the next request on.
+        """Take a permission away: from the next request on, brokers answer TOPIC_AUTHORIZATION_FAILED and its like.
 
-        Of `allow` and `deny` the newest that is about something decides; what neither is about is allowed, unless the
-        setting `allow.everyone.if.no.acl.found` is False.
+        The newest rule of `allow` and `deny` that matches an operation decides; what no rule matches is allowed, unless
+        the setting `allow.everyone.if.no.acl.found` is False.
 
         Args:
             topic: A name, a prefix such as "orders-*", or "*".
-            group: The same of groups.
-            transactional_id: The same of transactional ids.
+            group: The same for groups.
+            transactional_id: The same for transactional ids.
             operation: Kafka's: ALL, READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS.
-            principal: Whom; such as "User:alice".
+            principal: Whose permission, such as "User:alice".
 
         Raises:
-            InvalidArgumentError: It is about nothing, or there is no such operation.
+            InvalidArgumentError: No resource is named, or there is no such operation.
         """
         self._add_rules(False, (topic, group, transactional_id), operation, principal)
 
@@ -367,7 +372,7 @@ class Cluster:
         operation: str = "ALL",
         principal: str = EVERYBODY,
     ) -> None:
-        """Give a permission, or give it back; arguments as in `deny`. To READ or WRITE includes to DESCRIBE."""
+        """Give a permission, or give it back; arguments as in `deny`. READ and WRITE include DESCRIBE."""
         self._add_rules(True, (topic, group, transactional_id), operation, principal)
 
     def _add_rules(self, is_allowed: bool, names: tuple[str | None, ...], operation: str, principal: str) -> None:
@@ -393,7 +398,7 @@ class Cluster:
     def create_topic(
         self, name: str, partitions: int = 1, replication: int | None = None, config: Mapping[str, str] | None = None
     ) -> None:
-        """Make a topic. Without `replication` it has one replica for each broker, but no more than three.
+        """Create a topic. Without `replication` it has one replica for each broker, but no more than three.
 
         Raises:
             InvalidArgumentError: It exists already, Kafka would not make it, or there are fewer brokers than replicas.
@@ -410,33 +415,33 @@ class Cluster:
         self._do(lambda: self._state.delete_topic(name))
 
     def grow_topic(self, name: str, partitions: int) -> None:
-        """Give the topic as many partitions in all."""
+        """Give the topic more partitions, so many in all."""
         self._do(lambda: self._state.grow_topic(name, partitions))
 
     def produce(self, topic: str, *records: NewRecord | bytes, partition: int = 0) -> int:
-        """Write records, or values, straight into the log, as one batch; the offset of the first.
+        """Write records, or values, straight into the log, as one batch. Returns the offset of the first.
 
         Raises:
-            InvalidArgumentError: There is no such partition, or nothing to write, or what is no record.
-            RecordsRefusedError: Kafka would not append these, such as those without a key to a compacted topic.
+            InvalidArgumentError: There is no such partition, no records, or something that is no record.
+            RecordsRefusedError: Kafka would not append them, such as records without a key to a compacted topic.
         """
         return self._do(lambda: self._state.produce(topic, partition, records))
 
     def delete_records(self, topic: str, partition: int, offset: int) -> None:
-        """Drop what is in front of `offset`."""
+        """Delete the records before `offset`."""
         self._do(lambda: self._state.delete_records(topic, partition, offset))
 
     def retain(self, topic: str, partition: int = 0) -> int:
-        """Drop what is too old or too much (retention.ms, retention.bytes), as Kafka does every now and then; batches,
-        where Kafka drops segments.
+        """Apply retention.ms and retention.bytes, as Kafka does every now and then. It deletes batches, where Kafka
+        deletes segments.
 
         Returns:
-            Where the log begins now. With cleanup.policy=compact nothing is dropped.
+            The offset at which the log begins now. With cleanup.policy=compact nothing is deleted.
         """
         return self._do(lambda: self._state.retain(topic, partition))
 
     def compact(self, topic: str, partition: int = 0) -> None:
-        """Keep the last record of each key alone."""
+        """Compact the log: only the last record of each key stays."""
         self._do(lambda: self._state.compact(topic, partition))
 
     def end_offset(self, topic: str, partition: int = 0) -> int:
@@ -446,37 +451,37 @@ class Cluster:
     # --- brokers, leaders, coordinators ----------------------------------------------------------------------
 
     def kill_broker(self, broker: int) -> None:
-        """Connections break, and nobody listens there any more; its partitions and groups move."""
+        """Kill a broker: its connections break, its port refuses new ones, and its partitions and groups move."""
         self._do(lambda: self._state.kill_broker(broker))
         self._settle(broker)
 
     def start_broker(self, broker: int) -> None:
-        """Bring it back, at the address it had."""
+        """Start a broker that was killed, at the address that it had."""
         self._do(lambda: self._state.start_broker(broker))
         self._settle(broker)
 
     def pause_broker(self, broker: int) -> None:
-        """It stands still, as after SIGSTOP: connections stay open, and nothing comes back.
+        """Pause a broker, as SIGSTOP does: its connections stay open, and it answers nothing.
 
         After `broker.session.timeout.ms`, 9 s, its partitions and groups move, if another broker runs.
         """
         self._do(lambda: self._state.pause_broker(broker))
 
     def resume_broker(self, broker: int) -> None:
-        """It goes on where it stood."""
+        """Resume a broker that was paused."""
         self._do(lambda: self._state.resume_broker(broker))
 
     def leader(self, topic: str, partition: int = 0) -> int:
-        """Who leads the partition; -1 for nobody."""
+        """The id of the broker that leads the partition; -1 if there is none."""
         return self._do(lambda: self._state.leader(topic, partition))
 
     def move_leader(self, topic: str, partition: int, broker: int) -> None:
-        """Let that broker lead the partition."""
+        """Make this broker the leader of the partition."""
         self._do(lambda: self._state.move_leader(topic, partition, broker))
 
     def elect_uncleanly(self, topic: str, partition: int, lose: int) -> None:
-        """A replica takes over that lacks the last `lose` records: whole batches, so also what is in front of these in
-        the batch that they begin in. Each `produce` writes one batch.
+        """Elect a leader that lacks the last `lose` records. Whole batches are lost, so also the records before these
+        in the batch that they begin in. Each `produce` writes one batch.
 
         Raises:
             InvalidArgumentError: No replica runs, or `lose` is below 0.
@@ -493,15 +498,16 @@ class Cluster:
         as_deltas: bool = False,
         max_bytes: int = DEFAULT_MAX_BYTES,
     ) -> list[PushedMetrics]:
-        """Have clients that connect from now on push their metrics; without prefixes, offer it and want none.
+        """Have clients that connect from now on push their metrics. Without prefixes, brokers offer it and ask for
+        none.
 
         Args:
-            prefixes: What the wanted names begin with; "*" alone wants all.
-            codecs: The ids of compressions that are taken, the best first.
-            as_deltas: Whether totals are told as what has come since the last time.
+            prefixes: The prefixes of the metrics that are wanted; "*" alone stands for all.
+            codecs: The ids of the compressions that are accepted, the preferred one first.
+            as_deltas: Whether totals are reported as deltas: what was added since the last push.
 
         Returns:
-            What they push, for as long as nothing else is wanted; it grows.
+            A list of what clients push, which grows until this is called again.
         """
         wanted = MetricsSubscription(prefixes, interval_ms, codecs, as_deltas, max_bytes)
 
@@ -514,22 +520,22 @@ class Cluster:
     # --- groups ----------------------------------------------------------------------------------------------
 
     def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed."""
+        """The group's committed offsets."""
         return self._do(lambda: self._state.committed(group_id))
 
     def coordinator(self, group_id: str) -> int:
-        """Who coordinates the group; -1 for nobody."""
+        """The id of the group's coordinator; -1 if there is none."""
         return self._do(lambda: self._state.coordinator(group_id))
 
     def move_coordinator(self, group_id: str, broker: int | None = None) -> None:
-        """Make another broker the group's coordinator: that one, or the next one that runs."""
+        """Make another broker the group's coordinator: this one, or by default the next one that runs."""
         self._do(lambda: self._state.move_coordinator(group_id, broker))
 
     def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Set what Kafka sets with `kafka-configs --group`, such as {"consumer.session.timeout.ms": "6000"}.
+        """Set settings of a group, as `kafka-configs --group` does, such as {"consumer.session.timeout.ms": "6000"}.
 
-        Shorter and longer times are taken than brokers allow by default (group.consumer.min.session.timeout.ms and its
-        like), so that tests need not wait.
+        The bounds of brokers (group.consumer.min.session.timeout.ms and its like) do not apply, so that tests need not
+        wait.
 
         Raises:
             InvalidArgumentError: There is no such setting, or it does not take that value.
@@ -538,7 +544,7 @@ class Cluster:
 
 
 def _check(brokers: object, topics: object, port: object) -> None:
-    """Raises: InvalidArgumentError; tests are not all typed."""
+    """Raises: InvalidArgumentError; not all tests are type-checked."""
     if not isinstance(brokers, int) or brokers < 1:
         raise InvalidArgumentError(f"brokers is how many, at least 1; not {brokers!r}")
     if not isinstance(topics, Mapping | None):
@@ -548,7 +554,7 @@ def _check(brokers: object, topics: object, port: object) -> None:
 
 
 def _answer(function: Callable[[], T], answer: Future[T]) -> None:
-    """Call it, and tell what came of it to the thread that waits."""
+    """Call the function, and give its result to the thread that waits."""
     try:
         answer.set_result(function())
     except BaseException as error:  # noqa: BLE001  it is the caller's

@@ -29,12 +29,12 @@ DELETE_HORIZON_BIT = 0x40
 
 
 class Compaction(NamedTuple):
-    """What compaction goes by.
+    """The rules of one compaction.
 
     Attributes:
         is_aborted: Whether a record of this producer at this offset was aborted.
         has_data: Whether batches of this producer's transaction, which ends at this marker, are still in the log.
-        keeps_producer: Whether what is known of the batch's producer stands in this batch.
+        keeps_producer: Whether the state of the batch's producer is kept in this batch.
         delete_retention_ms: How long deletions stay after the first compaction that meets them.
         now_ms: The wall clock.
     """
@@ -47,7 +47,7 @@ class Compaction(NamedTuple):
 
 
 def compacted(batches: Sequence[Batch], rules: Compaction) -> list[Batch]:
-    """What stays of these batches."""
+    """The batches after compaction."""
     from kwire.protocol.records import read_records
 
     records = [read_records(bytes(batch.data), check_crcs=False) for batch in batches]
@@ -63,7 +63,7 @@ def compacted(batches: Sequence[Batch], rules: Compaction) -> list[Batch]:
 def _latest_offsets(
     batches: Sequence[Batch], records: Sequence[Sequence[StoredRecord]], rules: Compaction
 ) -> dict[bytes, int]:
-    """The offset of each key's last record that counts."""
+    """The offset of the last record of each key, without aborted records."""
     return {
         row.key: row.offset
         for batch, rows in zip(batches, records, strict=True)
@@ -87,7 +87,7 @@ def _horizon_passed(batch: Batch, rules: Compaction) -> bool:
 
 
 def _rewritten(batch: Batch, rows: list[StoredRecord], staying: list[StoredRecord], rules: Compaction) -> Batch:
-    """The batch with these records alone; the very same one if nothing about it changes."""
+    """The batch with only these records; the same object if nothing about it changes."""
     needs_horizon = any(row.control or row.value is None for row in staying) and not batch.has_delete_horizon
     if len(staying) == len(rows) and not needs_horizon:
         return batch
@@ -109,7 +109,8 @@ def _rewritten(batch: Batch, rows: list[StoredRecord], staying: list[StoredRecor
 
 
 def _shell(batch: Batch, fields: ChecksummedFields) -> Batch:
-    """The batch without records. It says nothing of a codec: librdkafka would inflate what is not there, for ever."""
+    """The batch without records. It names no codec: librdkafka would try for ever to decompress records that are not
+    there."""
     kept = batch.attributes & (LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT | CONTROL_BIT)
     return _placed_anew(batch, fields._replace(attributes=kept, base_timestamp_ms=batch.max_timestamp), b"")
 

@@ -35,7 +35,7 @@ class ConfigSource(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A setting. `synonym` is the broker's setting that decides when the topic or group says nothing."""
+    """A setting. `synonym` is the broker's setting that applies where the topic or group does not set it."""
 
     name: str
     type: ConfigType

@@ -1,6 +1,6 @@
-"""What Kafka takes as the value of a setting, and what it says against others: its ConfigDef's parsers and validators.
+"""Checks of values of settings, with Kafka's error messages: the parsers and validators of its ConfigDef.
 
-Contract: pure. Called for what clients ask for (`topic_rules`), and for what a test gives (`state`).
+Contract: pure. Called for settings from clients (`topic_rules`) and from tests (`state`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
 def config_problem(name: str, value: str) -> str | None:
-    """What Kafka says against this setting of a topic; None if it takes it."""
+    """Kafka's error message for this setting of a topic; None if the value is valid."""
     known = OF_TOPICS.get(name)
     if known is None:
         return f"Unknown topic config name: {name}"
@@ -35,16 +35,16 @@ def config_problem(name: str, value: str) -> str | None:
 
 
 def group_config_problem(name: str, value: str) -> str | None:
-    """The same of a group's setting."""
+    """As `config_problem`, for a setting of a group."""
     known = OF_GROUPS.get(name)
     return f"Unknown group config name: {name}" if known is None else _value_problem(known, value)
 
 
 def checked_configs(configs: Mapping[str, object], problem_of: Callable[[str, str], str | None]) -> dict[str, str]:
-    """Settings that a test gives, as the text that Kafka has of them.
+    """Settings from a test, as text in Kafka's form.
 
     Raises:
-        InvalidArgumentError: Kafka would not take one of them.
+        InvalidArgumentError: One of them has a value that Kafka refuses.
     """
     texts = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
     problem = next(filter(None, (problem_of(name, text) for name, text in texts.items())), None)
@@ -85,7 +85,7 @@ def _number_reason(known: Known, value: str) -> str | None:
 
 
 def _number(known: Known, text: str) -> float | None:
-    """The number as Java reads it; None, if it is none of that type."""
+    """The number as Java parses it; None if the text is no number of that type."""
     if known.type in _BITS:
         limit = 1 << _BITS[known.type] - 1
         number = int(text) if _WHOLE_NUMBER.fullmatch(text) else limit

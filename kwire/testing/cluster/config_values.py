@@ -1,4 +1,4 @@
-"""Settings as they stand: each value, where it comes from, and what it would be otherwise (KIP-226)."""
+"""Settings in effect: each value, its source, and the values that would apply without it (KIP-226)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DYNAMIC = frozenset(
         "transaction.partition.verification.enable",
     }
 )
-"""Those of a broker's settings that can be changed while it runs (KIP-226)."""
+"""The settings of a broker that can be changed while it runs (KIP-226)."""
 
 _LONG = frozenset({"connections.max.reauth.ms"})
 _TYPES = {bool: ConfigType.BOOLEAN, int: ConfigType.INT, str: ConfigType.STRING, tuple: ConfigType.LIST}
@@ -52,7 +52,7 @@ class ConfigValue:
 
 
 def topic_values(config: Mapping[str, str], settings: TopicSettings) -> list[ConfigValue]:
-    """The settings of a topic with that configuration."""
+    """The settings of a topic with this configuration."""
     return [_topic_value(known, config, settings) for known in TOPIC_CONFIGS]
 
 
@@ -66,7 +66,7 @@ def _topic_value(known: Known, config: Mapping[str, str], settings: TopicSetting
 
 
 def group_values(config: Mapping[str, str], broker: BrokerSettings) -> list[ConfigValue]:
-    """The settings of a group with that configuration."""
+    """The settings of a group with this configuration."""
     return [_group_value(known, config, broker) for known in GROUP_CONFIGS]
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 UNTIMED = (FetchRequest, ProduceRequest, OffsetCommitRequest)
-"""Requests that bring nobody's deadline nearer, though a commit may put one off: the clockwork need not be asked."""
+"""Requests that bring no deadline nearer, though a commit may postpone one: the timers need not be asked."""
 
 
 async def serve(
@@ -51,9 +51,9 @@ async def serve(
 
     Args:
         stream: The connection.
-        broker: Who is asked.
-        cluster: What it is a broker of.
-        client_host: Where the client is.
+        broker: The broker that is connected to.
+        cluster: The broker's cluster.
+        client_host: The client's address.
         certified: The principal of the client's certificate.
     """
     session = ConnectionSession(f"/{client_host}", certified, _authentication(cluster))
@@ -100,7 +100,7 @@ class _Connection:
                 else:
                     await self._take(read_request(frame, offered_by(self._cluster)))
             except UnanswerableError:
-                if self._session.is_over:  # as with an answer: who guesses passwords has to wait for each
+                if self._session.is_over:  # as with an answer: a client that guesses passwords has to wait after each
                     await self._wait_after_failure()
                 raise
 
@@ -140,7 +140,7 @@ class _Connection:
         except (trio.BrokenResourceError, trio.ClosedResourceError, ConnectionCutError):
             raise
         except Exception as error:
-            # The cluster's bug or that of a rule's function: the test sees it, and other connections go on.
+            # A bug of the cluster, or of a rule's function: the test is told, and other connections go on.
             _log.exception("broker %s failed on %r", self._broker.node_id, request)
             self._cluster.failures.append(error)
             raise ConnectionCutError(f"answering failed: {error!r}") from error
@@ -148,7 +148,7 @@ class _Connection:
     # --- answering -------------------------------------------------------------------------------------------
 
     async def _handle(self, request: Request[Message], call: Call) -> Message | None:
-        """What the handler answers."""
+        """The handler's answer."""
         is_timed = not isinstance(request, UNTIMED)
         if is_timed:
             self._cluster.timers.look()
@@ -181,7 +181,7 @@ class _Connection:
             await self._cluster.changed.wait(self._broker.key)
 
     def _refusal(self) -> ApiVersionsResponse:
-        """KIP-511: error 35 in version 0, with the versions that would do."""
+        """KIP-511: error 35 in version 0, with the versions that are supported."""
         known = offered_by(self._cluster)[ApiVersionsRequest.api_key]
         versions = ApiVersion(
             api_key=ApiVersionsRequest.api_key, min_version=known.min_version, max_version=known.max_version
@@ -213,7 +213,7 @@ class _Connection:
                     await trio.sleep(wait_ms / 1000)
                     await self._stream.send_all(piece)
             case Action.EDIT if rule.edit is not None and response is not None:
-                answer = _copy(response, incoming.version)  # what a handler answers, it may go on using
+                answer = _copy(response, incoming.version)  # the handler may go on using its answer
                 rule.edit(answer)
                 await self._send(answer, incoming)
             case _:

@@ -1,11 +1,11 @@
-"""What a test does to requests: watch them, lose them, hold them up, answer them wrongly.
+"""Rules about requests: a test can watch, drop, delay and edit requests and their responses.
 
     rule = cluster.control.on(OffsetCommitRequest, times=2).drop()
     ...
     assert rule.fired == 2
 
-The newest rule that matches a request and has firings left decides about it; `observe` rules see every request that
-matches them and decide nothing. `connection` asks `decide` once for each request.
+The newest rule that matches a request, and has not fired as often as it may, decides about it. `observe` rules see
+every request that matches them and decide nothing. `connection` asks `decide` once for each request.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Action(Enum):
 
 @dataclass(slots=True, eq=False)
 class Rule:
-    """One rule. `fired` counts how often it was used."""
+    """One rule. `fired` counts how often it has fired."""
 
     request: type[Request[Message]]
     times: int | None
@@ -60,16 +60,16 @@ class Rule:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it will never fire again."""
+        """Whether the rule will never fire again."""
         return self.is_removed or (self.times is not None and self.fired >= self.times)
 
     def remove(self) -> None:
-        """Let requests pass from now on."""
+        """Remove the rule: it does not fire any more."""
         self.is_removed = True
 
 
 class Intent(Generic[Q]):
-    """`control.on(...)`: which requests; the method called on it says what happens to them."""
+    """The requests that `control.on(...)` has selected; a method makes the rule that says what happens to them."""
 
     def __init__(
         self, rules: list[Rule], request: type[Q], times: int | None, where: Callable[[Q, RequestContext], bool] | None
@@ -80,7 +80,7 @@ class Intent(Generic[Q]):
         self._where = where
 
     def observe(self, see: Callable[[Q, RequestContext], None] | None = None) -> Rule:
-        """Count them, and show them to `see`."""
+        """Count the requests, and call `see` with each."""
         if see is not None:
             _check_function("see", see)
         rule = self._rule(Action.OBSERVE)
@@ -91,12 +91,12 @@ class Intent(Generic[Q]):
         """Never answer. As brokers answer a connection's requests in order, nothing more comes on it either.
 
         Args:
-            handled: Do what was asked, and lose the answer only.
+            handled: Handle the request, and drop only the answer.
         """
         return self._rule(Action.DROP, is_handled=handled)
 
     def delay(self, delay_ms: float, *, handled: bool = False) -> Rule:
-        """Handle them later, by so many milliseconds, or (`handled`) at once but answer later."""
+        """Handle the requests so many milliseconds later, or (`handled`) at once and answer later."""
         _check_delay(delay_ms)
         rule = self._rule(Action.DELAY, is_handled=handled)
         rule.delay_ms = delay_ms
@@ -107,32 +107,33 @@ class Intent(Generic[Q]):
         return self._rule(Action.CUT, is_handled=handled)
 
     def corrupt(self, change: Callable[[bytes], bytes]) -> Rule:
-        """Send other bytes than the answer's; they come without the frame's length."""
+        """Change the bytes of the answer; `change` is given them without the frame's length."""
         _check_function("change", change)
         rule = self._rule(Action.CORRUPT, is_handled=True)
         rule.corrupt = change
         return rule
 
     def write(self, pieces: Callable[[bytes], Iterable[tuple[float, bytes]]]) -> Rule:
-        """Do what was asked, and write other bytes than the answer's frame: `pieces` makes of it what is written, each
-        after so many milliseconds. They may be without end: it is over when the client has gone."""
+        """Handle the request, and write other bytes than the answer's frame: `pieces` makes of the frame pairs of a
+        delay in milliseconds and the bytes to write after it. It may yield without end: writing ends when the
+        client has gone."""
         _check_function("pieces", pieces)
         rule = self._rule(Action.WRITE, is_handled=True)
         rule.pieces = pieces
         return rule
 
     def edit(self, change: Callable[[Message], None]) -> Rule:
-        """Do what was asked, and answer with what `change` makes of the answer."""
+        """Handle the request, and answer with what `change` makes of the answer."""
         _check_function("change", change)
         rule = self._rule(Action.EDIT, is_handled=True)
         rule.edit = change
         return rule
 
     def answer(self, answer: Message | Callable[[Q], Message]) -> Rule:
-        """Answer this, or what the function makes of the request, instead of handling it.
+        """Answer with this, or with what the function makes of the request, instead of handling the request.
 
         Raises:
-            InvalidArgumentError: It is neither a function nor an answer to such requests.
+            InvalidArgumentError: It is neither a function nor a response to requests of this type.
         """
         if isinstance(answer, Message):
             _check_answer(self._request, answer)
@@ -170,10 +171,10 @@ class RequestControl:
         times: int | None = None,
         where: Callable[[Q, RequestContext], bool] | None = None,
     ) -> Intent[Q]:
-        """Requests of that type: the next `times`, or all; only those `where` says yes to, if given.
+        """Select requests of a type: the next `times`, or all; with `where`, only those for which it returns True.
 
         Raises:
-            InvalidArgumentError: It is no type of requests, such as FetchRequest.
+            InvalidArgumentError: `request` is no type of requests, such as FetchRequest.
         """
         _check_type(request)
         _check_times(times)
@@ -182,19 +183,19 @@ class RequestControl:
         return Intent(self.rules, request, times, where)
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
-        """Answer such requests with a throttle time; 0 for none. Raises: InvalidArgumentError."""
+        """Answer requests of this type with a throttle time; 0 for none. Raises: InvalidArgumentError."""
         _check_type(request)
         if throttle_ms < 0:
             raise InvalidArgumentError(f"a throttle time is 0 ms or more, not {throttle_ms}")
         self.throttles_ms[request] = throttle_ms
 
     def clear(self) -> None:
-        """Let everything pass."""
+        """Remove all rules."""
         self.rules.clear()
         self.throttles_ms.clear()
 
     def decide(self, request: Request[Message], call: RequestContext) -> Rule | None:
-        """The rule that decides about this request; its use is counted. None: handle it as usual."""
+        """The rule that decides about this request, which counts as fired; None to handle the request as usual."""
         if not self.rules:
             return None
         matching = [rule for rule in self.rules if self._applies(rule, request, call)]

@@ -1,9 +1,9 @@
 """Which broker coordinates a group or a transactional id, and since when.
 
-Each name has a home, given by a stable hash; when that broker is down, the next one that runs takes over, and keeps the
-office when the first comes back: what that was sent meanwhile it must not take. Kafka hashes names over the partitions
-of `__consumer_offsets`, whose leaders move in the same way. What coordinators know is kept by the whole cluster, so
-nothing is lost when they move; `load_ms` shows the moment in which Kafka's read their log.
+A stable hash gives each name its first coordinator. When that broker is down, the next one that runs takes over, and
+remains the coordinator when the first comes back: requests that were sent to it meanwhile must be refused. Kafka hashes
+names over the partitions of `__consumer_offsets`, whose leaders move in the same way. What coordinators know is kept by
+the whole cluster, so nothing is lost when they move; `load_ms` shows the moment in which Kafka's read their log.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KeyType(IntEnum):
 
 
 class Coordinators:
-    """Who coordinates what.
+    """The coordinators of all groups and transactional ids.
 
     Args:
         brokers: The cluster's brokers by id, in order.
@@ -45,7 +45,7 @@ class Coordinators:
         self._loaded_at_ms: dict[tuple[KeyType, str], float] = {}
 
     def of(self, key_type: KeyType, name: str, now_ms: float) -> Broker | None:
-        """The coordinator; None while no broker runs."""
+        """The coordinator of this name; None while no broker runs."""
         key = (key_type, name)
         holder = self._brokers.get(self._known.get(key, NOBODY))
         return holder if holder is not None and holder.is_active else self._take_over(key, now_ms)
@@ -59,12 +59,12 @@ class Coordinators:
         return found
 
     def pass_on(self, now_ms: float) -> None:
-        """Some broker is gone: who takes over does so now, not when somebody asks."""
+        """A broker is gone: others take over its names now, not when a client asks."""
         for key_type, name in tuple(self._known):
             self.of(key_type, name, now_ms)
 
     def error(self, key_type: KeyType, name: str, broker: Broker, now_ms: float) -> ErrorCode:
-        """What `broker` has to answer before it looks at a request for this group or transactional id."""
+        """The error that `broker` answers to requests for this group or transactional id; NONE if it coordinates it."""
         if self.of(key_type, name, now_ms) is not broker:
             return ErrorCode.NOT_COORDINATOR
         if now_ms < self._loaded_at_ms.get((key_type, name), now_ms):
@@ -72,7 +72,7 @@ class Coordinators:
         return ErrorCode.NONE
 
     def move(self, key_type: KeyType, name: str, node_id: int | None, now_ms: float) -> Broker | None:
-        """Make another broker the coordinator: that one, or the next one that runs."""
+        """Make another broker the coordinator: this one, or by default the next one that runs."""
         before = self.of(key_type, name, now_ms)
         others = [broker for broker in self._from_home((key_type, name)) if broker.is_active and broker is not before]
         if node_id is None and others:
@@ -82,7 +82,7 @@ class Coordinators:
         return self._take_over((key_type, name), now_ms)
 
     def _from_home(self, key: tuple[KeyType, str]) -> list[Broker]:
-        """All brokers, the name's home first, the others in a ring behind it."""
+        """All brokers in a ring that begins with the one that the hash gives."""
         ids = list(self._brokers)
         home = self._pinned.get(key)
         start = ids.index(home) if home is not None else crc32(key[1].encode()) % len(ids)

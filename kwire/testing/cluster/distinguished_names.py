@@ -22,7 +22,7 @@ _SPECIAL = re.compile(r'([,+"\\<>;]|^[ #]| $)')
 
 
 def principal_of(certificate: Mapping[str, object] | None) -> str:
-    """Whom `ssl.SSLObject.getpeercert` tells of; nobody without a certificate."""
+    """The principal of what `ssl.SSLObject.getpeercert` returns; ANONYMOUS without a certificate."""
     subject = (certificate or {}).get("subject")
     if not isinstance(subject, tuple) or not subject:
         return ANONYMOUS

@@ -1,6 +1,6 @@
-"""Who leads a partition, as Kafka's controller decides it: on a broker's death and return, and when told to move.
+"""Leader elections, as Kafka's controller holds them: when a broker dies or returns, and on request.
 
-A leader comes from the replicas in sync; the last of these stays in sync when it dies, because it alone has everything.
+A leader is one of the replicas in sync; the last of them stays in sync when it dies, because only it has all records.
 Every change of leader, also to none, is a new leader epoch (KIP-101). Called by `state` alone.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def broker_died(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> bool:
-    """The broker is gone; whether that changed anything for this partition."""
+    """The broker has died. Returns whether anything changed for this partition."""
     if node_id not in partition.isr:
         return False
     if len(partition.isr) > 1:
@@ -30,7 +30,7 @@ def broker_died(partition: Partition, node_id: int, brokers: Mapping[int, Broker
 
 
 def broker_returned(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> bool:
-    """The broker is back and has caught up; whether that changed anything for this partition."""
+    """The broker is back and has caught up. Returns whether anything changed for this partition."""
     if node_id not in partition.replicas:
         return False
     if partition.leader == NO_LEADER:
@@ -41,13 +41,13 @@ def broker_returned(partition: Partition, node_id: int, brokers: Mapping[int, Br
 
 
 def elect(partition: Partition, brokers: Mapping[int, Broker]) -> None:
-    """The first replica in sync that runs leads from now on; nobody, if there is none."""
+    """Make the first replica in sync that runs the leader; without one, the partition has no leader."""
     candidates = [node for node in partition.replicas if node in partition.isr and brokers[node].is_active]
     lead(partition, candidates[0] if candidates else NO_LEADER)
 
 
 def lead(partition: Partition, node_id: int) -> None:
-    """Begin an epoch under this leader, unless it leads already."""
+    """Begin a leader epoch with this leader, unless it leads already."""
     if partition.leader != node_id:
         partition.leader = node_id
         partition.leader_epoch += 1
@@ -56,7 +56,7 @@ def lead(partition: Partition, node_id: int) -> None:
 
 
 def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> None:
-    """Let this broker lead; it becomes a replica if it is none, as after a reassignment.
+    """Make this broker the leader; it becomes a replica if it is none, as after a reassignment.
 
     Raises:
         InvalidArgumentError: It does not run.
@@ -75,8 +75,8 @@ def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> N
 
 
 def elect_uncleanly(partition: Partition, brokers: Mapping[int, Broker], lose: int) -> None:
-    """A replica that lacks the last `lose` records, and the whole batch that these begin in, takes over; the same
-    broker if there is no other (a lost disk).
+    """Elect a replica that lacks the last `lose` records and the whole batch that these begin in; the same broker if
+    there is no other (a lost disk).
 
     Raises:
         InvalidArgumentError: No replica runs, or `lose` is below 0.

@@ -1,7 +1,7 @@
 """Reading partitions for one Fetch request, within its limits: Kafka's ReplicaManager.readFromLog.
 
 Knows the rules of which replica may be read (KIP-320, KIP-392), where logs diverge (KIP-595), and how many bytes go
-into an answer (KIP-74); nothing of sessions or waiting. Called by the Fetch handler, as often as something changes.
+into an answer (KIP-74); nothing of sessions or waiting. Called by the Fetch handler whenever something changes.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _HINTED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 @dataclass(slots=True)
 class Reading:
-    """One round over all partitions.
+    """The result of reading all partitions once.
 
     Attributes:
-        found: What each partition comes to.
+        found: The result of each partition.
         size_bytes: The records in it.
-        is_urgent: Whether some partition has news that do not wait for more bytes: an error, another replica to read.
+        is_urgent: Whether some result must not wait for more bytes: an error, or another replica to read.
     """
 
     found: list[tuple[FetchedPartition, PartitionData]]
@@ -55,7 +55,7 @@ class Reading:
 
 
 def read_partitions(call: Call, request: FetchRequest, wanted: Mapping[FetchedPartition, FetchPartition]) -> Reading:
-    """Read what is there now, in order, until the limit of the request is reached."""
+    """Read the records that are there now, in order, until the limit of the request is reached."""
     reading = Reading([])
     limit_bytes = min(request.max_bytes, call.cluster.settings.fetch_max_bytes)
     for place, one in wanted.items():
@@ -74,7 +74,8 @@ def _is_urgent(data: PartitionData) -> bool:
 
 
 def _is_forbidden(data: PartitionData) -> bool:
-    """What may not be read is sorted out before Kafka reads and waits, and told of with what was read then."""
+    """Whether the client may not read this. Kafka finds that out before it reads and waits, and answers it
+    afterwards."""
     return data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
@@ -178,7 +179,7 @@ def _refused(index: int, error: ErrorCode) -> PartitionData:
 
 
 def _refused_by_log(index: int, error: ErrorCode) -> PartitionData:
-    """The same where Kafka got as far as the log: then there is no list of aborted transactions, not an empty one."""
+    """An error that Kafka finds in the log: the list of aborted transactions is then null, not empty."""
     data = _refused(index, error)
     data.aborted_transactions = None
     return data

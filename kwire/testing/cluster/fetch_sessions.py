@@ -1,7 +1,7 @@
-"""Fetch sessions (KIP-227): what a broker remembers of a reader, so that both tell each other only what changed.
+"""Fetch sessions (KIP-227): what a broker remembers of a reader, so that both send only what has changed.
 
 One `FetchSessionCache` for each broker; it dies with the broker's process. Contract: pure. A request becomes a
-`FetchContext`: what to read, and which of the results the reader has to be told. Called by the Fetch handler.
+`FetchContext`: the partitions to read, and which results belong in the answer. Called by the Fetch handler.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NO_SESSION = 0
 OPEN, CLOSE = 0, -1
-"""Session epochs with a meaning of their own."""
+"""Session epochs with a special meaning."""
 
 LAST_EPOCH = 0x7FFFFFFF
 TOPIC_IDS_FROM = 13
@@ -40,20 +40,20 @@ class FetchedPartition(NamedTuple):
 
 @dataclass(slots=True)
 class Remembered:
-    """A partition of a session: what to read of it, and the marks that the reader was told last."""
+    """A partition of a session: the position to read from, and the offsets that the last answer named."""
 
     wanted: FetchPartition
     high_watermark: int = NOT_TOLD
     log_start_offset: int = NOT_TOLD
 
     def has_news(self, found: PartitionData) -> bool:
-        """Whether the reader has to be told of this result, and note what it was told."""
+        """Whether the answer has to contain this result; if so, it is noted as sent."""
         news = bool(found.records) or found.error_code != ErrorCode.NONE or found.preferred_read_replica >= 0
         news = news or found.diverging_epoch.epoch >= 0
         news = news or (found.high_watermark, found.log_start_offset) != (self.high_watermark, self.log_start_offset)
         self.high_watermark, self.log_start_offset = found.high_watermark, found.log_start_offset
         if found.error_code != ErrorCode.NONE:
-            self.high_watermark = NOT_TOLD  # so that the end of the error is news
+            self.high_watermark = NOT_TOLD  # so that the end of the error is sent, too
         return news
 
 
@@ -68,7 +68,7 @@ class BrokerFetchSession:
     partitions: dict[FetchedPartition, Remembered] = field(default_factory=dict)
 
     def update(self, request: FetchRequest) -> None:
-        """Take in what the request adds, changes and leaves out."""
+        """Apply what the request adds, changes and forgets."""
         for place, wanted in places_of(request):
             known = self.partitions.get(place)
             if known is None:
@@ -82,12 +82,12 @@ class BrokerFetchSession:
 
 @dataclass(frozen=True, slots=True)
 class FetchContext:
-    """What one Fetch request comes to.
+    """The context of one Fetch request.
 
     Attributes:
-        error: A slip of the session; nothing is read then.
-        session_id: What the answer names; 0 where there is no session.
-        partitions: What to read.
+        error: An error of the session; nothing is read then.
+        session_id: The session id in the answer; 0 without a session.
+        partitions: The partitions to read.
         session: The session, if there is one.
         tells_all: Whether the answer names every partition, not only those with news.
     """
@@ -101,8 +101,8 @@ class FetchContext:
     def told(
         self, found: Iterable[tuple[FetchedPartition, PartitionData]]
     ) -> list[tuple[FetchedPartition, PartitionData]]:
-        """The results that belong in the answer. Partitions with records go to the end of the session's order, so
-        that each comes to be the first, whose batch is whole whatever the limits are."""
+        """The results that belong in the answer. Partitions with records move to the end of the session's order, so
+        that each becomes the first one in turn: its first batch is returned whole, whatever the limits are."""
         if self.session is None:
             return list(found)
         remembered = self.session.partitions
@@ -120,8 +120,8 @@ class FetchSessionCache:
     """All sessions of one broker.
 
     Args:
-        settings: How many there may be, and how long they must rest before others take their place.
-        random: Where ids come from.
+        settings: How many sessions there may be, and after how long without requests others take their place.
+        random: The generator of session ids.
     """
 
     def __init__(self, settings: BrokerSettings, random: Random) -> None:
@@ -134,11 +134,11 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def ids(self) -> frozenset[int]:
-        """The sessions there are."""
+        """The ids of all sessions."""
         return frozenset(self._sessions)
 
     def context(self, request: FetchRequest, version: int, now_ms: float) -> FetchContext:
-        """What this request comes to; opens, updates or closes its session."""
+        """The context of this request; opens, updates or closes its session."""
         if request.session_epoch in (OPEN, CLOSE):
             self._sessions.pop(request.session_id, None)
             if request.session_epoch == CLOSE:
@@ -170,7 +170,8 @@ class FetchSessionCache:
         return FetchContext(ErrorCode.NONE, session.session_id, wanted, session, tells_all=False)
 
     def _has_room(self, now_ms: float) -> bool:
-        """Whether one more session may be opened; the one that rested longest may have to go."""
+        """Whether one more session may be opened; the one without requests for the longest time may be evicted for
+        it."""
         if len(self._sessions) < self._slots:
             return True
         oldest = min(self._sessions.values(), key=lambda one: one.used_ms, default=None)

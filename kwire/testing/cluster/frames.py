@@ -18,11 +18,11 @@ RECEIVE_BYTES = 64 * 1024
 
 
 class BrokenFrameError(Exception):
-    """What came is no frame."""
+    """The bytes received are no frame."""
 
 
 class FrameReader:
-    """Cuts what comes into frames.
+    """Splits a stream into frames.
 
     Args:
         stream: Where the bytes come from.

@@ -12,7 +12,7 @@ UNDEFINED = -1
 
 
 class EpochEnd(NamedTuple):
-    """The largest epoch up to the one asked for, and the offset behind its last record; both -1 when not known."""
+    """The largest epoch up to the one asked for, and the offset behind its last record; both -1 if unknown."""
 
     leader_epoch: int
     end_offset: int
@@ -26,11 +26,11 @@ class LeaderEpochs:
         self._starts: list[int] = []
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """A leader of this epoch writes from this offset on. Epochs that are not later are known already."""
+        """Begin an epoch at this offset. An epoch that is not later than the last one changes nothing."""
         if self._epochs and epoch <= self._epochs[-1]:
             return
         while self._starts and self._starts[-1] >= start_offset:
-            # An epoch in which nothing was written gives its place to the next one.
+            # An epoch without records is replaced by the next one.
             self._epochs.pop()
             self._starts.pop()
         self._epochs.append(epoch)
@@ -53,13 +53,13 @@ class LeaderEpochs:
         return EpochEnd(self._epochs[nth - 1], self._starts[nth])
 
     def truncate_end(self, offset: int) -> None:
-        """The log ends here now."""
+        """The log now ends at this offset."""
         while self._starts and self._starts[-1] >= offset:
             self._epochs.pop()
             self._starts.pop()
 
     def truncate_start(self, offset: int) -> None:
-        """The log begins here now; the epoch of its first record is kept, from there on."""
+        """The log now begins at this offset, and so does the epoch of its first record."""
         nth = bisect_right(self._starts, offset) - 1
         if nth >= 0:
             del self._epochs[:nth], self._starts[:nth]

@@ -1,4 +1,5 @@
-"""Who leads a partition instead, in answers that refuse to read or write it (KIP-951). Called by Produce and Fetch."""
+"""Leader hints: answers that refuse to read or write a partition name its leader (KIP-951). Called by Produce and
+Fetch."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class LeaderHint(NamedTuple):
-    """The leader the cluster knows of; both are -1 where there is none."""
+    """The leader of a partition and its epoch; both -1 if there is none."""
 
     leader_id: int
     leader_epoch: int
@@ -25,7 +26,7 @@ def leader_hint(cluster: ClusterState, topic: str, index: int) -> LeaderHint:
 
 
 def hinted_brokers(cluster: ClusterState, hints: Iterable[LeaderHint]) -> list[Broker]:
-    """The brokers to name with their addresses: those that run."""
+    """The brokers of these hints that run, whose addresses the answer names."""
     ids = sorted({hint.leader_id for hint in hints})
     return [
         cluster.brokers[node_id] for node_id in ids if node_id in cluster.brokers and cluster.brokers[node_id].is_active

@@ -1,7 +1,7 @@
-"""What the cluster does not do, or does otherwise than Kafka 4.4.0, and why. Everything else is meant to be the same.
+"""Differences of the cluster from Kafka 4.4.0, and their reasons. Everything else is meant to be the same.
 
-For people who wonder whether a difference is a bug; `kwire conformance` and the tests beside real clients judge the
-rest. Not read by the code.
+For readers who wonder whether a difference is a bug. `kwire conformance` and tests with real clients check the rest.
+The code does not use this list.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""PartitionLog: one partition's records, as Kafka keeps them: batches of bytes, in place, with what is known of them.
+"""PartitionLog: the log of one partition, a list of record batches as bytes, with their metadata.
 
-A stand-in for the logs of all replicas in sync, so the high watermark is the end. Batches stay the bytes that were
-produced, with base offset and leader epoch written into them. Contract: pure; wall clock times come in. Owned by
+It stands for the logs of all replicas in sync, so the high watermark is its end. Batches stay the bytes that were
+produced, with base offset and leader epoch written into them. Contract: pure; times are arguments. Owned by
 `topics.Partition`; a change is told to `ClusterState.changed`, with the partition's key.
 """
 
@@ -29,8 +29,8 @@ LATEST_PRODUCE = 13
 
 
 class AppendResult(NamedTuple):
-    """Where records went. `log_append_time_ms` is -1 where the producer's times count (KIP-32); for a repetition it is
-    the largest time of the batch, as in Kafka."""
+    """The result of an append. `log_append_time_ms` is -1 where the producer's times count (KIP-32); for a repetition
+    it is the largest time of the batch, as in Kafka."""
 
     base_offset: int
     last_offset: int
@@ -40,7 +40,7 @@ class AppendResult(NamedTuple):
 
 
 class ReadResult(NamedTuple):
-    """A stretch of a log, and its marks. `aborted` is None unless only committed records were asked for."""
+    """Batches of a log, and its offsets. `aborted` is None unless only committed records were asked for."""
 
     records: bytes
     aborted: list[EndedTransaction] | None
@@ -50,7 +50,7 @@ class ReadResult(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A record, found by its time."""
+    """A record that was found by its timestamp."""
 
     timestamp_ms: int
     offset: int
@@ -58,7 +58,7 @@ class Found(NamedTuple):
 
 
 class PartitionLog:
-    """A log.
+    """The log of one partition.
 
     Args:
         settings: The topic's.
@@ -75,7 +75,7 @@ class PartitionLog:
         self._start = 0
         self._end = 0
 
-    # --- marks -----------------------------------------------------------------------------------------------
+    # --- offsets -----------------------------------------------------------------------------------------------
 
     @property
     def log_start_offset(self) -> int:
@@ -101,7 +101,7 @@ class PartitionLog:
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """Everything there is, in order."""
+        """All batches, in order."""
         return tuple(self._batches)
 
     # --- writing ---------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ class PartitionLog:
 
         Args:
             records: The batch.
-            leader_epoch: The leader's.
+            leader_epoch: The epoch of the leader.
             now_ms: The wall clock.
             version: The version of the Produce request.
 
@@ -135,13 +135,13 @@ class PartitionLog:
         )
 
     def leave_gap(self, offsets: int) -> None:
-        """Give nothing to the next so many offsets, as if compaction had taken the batches there."""
+        """Leave so many offsets without records, as if compaction had removed their batches."""
         self._end += offsets
 
     def end_transaction(
         self, producer_id: int, producer_epoch: int, leader_epoch: int, now_ms: int, *, committed: bool
     ) -> int:
-        """Write the marker that ends the producer's transaction here; its offset.
+        """Write the marker that ends the producer's transaction in this log. Returns its offset.
 
         Raises:
             RecordsRefusedError: A later epoch of the producer has written since.
@@ -155,7 +155,7 @@ class PartitionLog:
         return marker.base_offset
 
     def begin_epoch(self, leader_epoch: int) -> None:
-        """Somebody leads with this epoch, from the end of the log on."""
+        """Begin a leader epoch at the end of the log."""
         self.epochs.begin(leader_epoch, self._end)
 
     @property
@@ -191,16 +191,16 @@ class PartitionLog:
         Args:
             offset: Within the log; the caller has compared it with the marks.
             max_bytes: The limit.
-            committed_only: Only up to the last stable offset, and with the aborted transactions among it.
-            whole_first: False where records of another partition are in the answer already; a first batch that does
-                not fit is left out then.
+            committed_only: Whether to read only up to the last stable offset, with a list of aborted transactions.
+            whole_first: Whether the first batch is returned even if it exceeds the limit; False if the answer has
+                records of another partition already.
         """
         limit = self.last_stable_offset if committed_only else self.high_watermark
         nth = bisect_left(self._last_offsets, offset)
         parts: list[Buffer] = []
         room_bytes = max_bytes
         end = offset
-        while nth < len(self._batches) and self._last_offsets[nth] < limit:  # within a batch, where its first is gone
+        while nth < len(self._batches) and self._last_offsets[nth] < limit:  # in a batch with deleted records
             batch = self._batches[nth]
             if not parts and len(batch.data) > max_bytes:
                 if whole_first:
@@ -225,7 +225,7 @@ class PartitionLog:
         return self.epochs.end(epoch, self._end)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> Found | None:
-        """The first record of that time or later, in batches whose largest time is not earlier."""
+        """The first record with this timestamp or a later one, in batches whose largest timestamp is not earlier."""
         for batch in self._batches:
             if batch.max_timestamp >= timestamp_ms and batch.last_offset >= self._start:
                 for time_ms, offset in self._times(batch):
@@ -234,7 +234,7 @@ class PartitionLog:
         return None
 
     def largest_timestamp(self) -> Found | None:
-        """The record with the largest time, the first of several (KIP-734)."""
+        """The record with the largest timestamp, the first of several (KIP-734)."""
         there = [batch for batch in self._batches if batch.record_count > 0 and batch.last_offset >= self._start]
         if not there:
             return None
@@ -253,10 +253,10 @@ class PartitionLog:
     # --- shortening ------------------------------------------------------------------------------------------
 
     def delete_records_before(self, offset: int) -> int:
-        """Let the log begin at `offset` (KIP-107); where it begins now, which may be later already.
+        """Delete the records before `offset` (KIP-107). Returns where the log begins now, which may be later.
 
         Raises:
-            InvalidArgumentError: The log does not reach that far.
+            InvalidArgumentError: The log ends before `offset`.
         """
         if offset > self.high_watermark:
             raise InvalidArgumentError(f"the log ends at {self.high_watermark}, in front of {offset}")
@@ -269,7 +269,7 @@ class PartitionLog:
         return self._start
 
     def truncate_to(self, offset: int) -> None:
-        """Let the log end at `offset`, or at the start of the batch that holds it; what came later never was."""
+        """Truncate the log at `offset`, or at the start of the batch that holds it."""
         kept = bisect_right(self._last_offsets, offset - 1)
         if kept < len(self._batches) and self._batches[kept].base_offset < offset:
             offset = self._batches[kept].base_offset
@@ -279,7 +279,7 @@ class PartitionLog:
         self._replay()
 
     def compact(self, now_ms: int) -> None:
-        """Keep the last record of each key alone, as far as nothing is open (cleanup.policy=compact).
+        """Keep only the last record of each key, up to the first open transaction (cleanup.policy=compact).
 
         Args:
             now_ms: The wall clock, which decides about deletions that were met before.
@@ -295,7 +295,7 @@ class PartitionLog:
         self._ended = [one for one in self._ended if one.committed or self._has_data(one.producer_id, one.last_offset)]
 
     def retain(self, now_ms: int) -> int:
-        """Drop batches that are too old or too many (retention.ms, retention.bytes); where the log begins now."""
+        """Delete batches that exceed retention.ms or retention.bytes. Returns where the log begins now."""
         start, size_bytes, kept_bytes = self._start, self.size_bytes, self.settings.retention_bytes
         for batch in self._batches if self.settings.is_retained else ():
             aged = 0 <= self.settings.retention_ms < now_ms - batch.max_timestamp
@@ -312,8 +312,8 @@ class PartitionLog:
         )
 
     def _has_data(self, producer_id: int, marker_offset: int) -> bool:
-        """Whether batches of the transaction that ends at the marker are in the log. Empty ones count: a broker that
-        starts with this log would take them for a transaction that is open, if the marker were gone."""
+        """Whether batches of the transaction that ends at the marker are in the log. Empty ones count: without the
+        marker, a broker that starts with this log would take them for an open transaction."""
         ended = next((one for one in self._ended if one.last_offset == marker_offset), None)
         return ended is not None and any(
             batch.producer_id == producer_id and ended.first_offset <= batch.base_offset < marker_offset
@@ -331,7 +331,7 @@ class PartitionLog:
         return batch.is_control and batch.producer_epoch == known.epoch
 
     def _replay(self) -> None:
-        """Learn producers and transactions from what is left, as a broker does that starts with this log."""
+        """Rebuild producers and transactions from the log, as a broker does when it starts."""
         self.producers = Producers()
         self._ended = []
         for batch in self._batches:

@@ -1,4 +1,4 @@
-"""Committing positions, as OffsetCommit and TxnOffsetCommit do it alike."""
+"""Committing offsets: the part that OffsetCommit and TxnOffsetCommit share."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetCommitter:
-    """Who commits; with a producer id, the positions count when its transaction commits."""
+    """The member or producer that commits; with a producer id, the offsets count when its transaction commits."""
 
     group_id: str
     member_id: str
@@ -31,10 +31,10 @@ class OffsetCommitter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PositionToCommit:
-    """One position to commit. Without a topic it is one of a topic that does not exist."""
+    """One offset to commit. `topic` is None if the topic does not exist."""
 
     name: str
-    """The topic's, as far as the request tells it."""
+    """The name of the topic, as far as the request tells it."""
     topic: Topic | None
     index: int
     offset: int
@@ -43,7 +43,7 @@ class PositionToCommit:
 
 
 def commit(call: Call, committer: OffsetCommitter, positions: Sequence[PositionToCommit]) -> list[ErrorCode]:
-    """Commit what can be committed; the code of each position, in order."""
+    """Commit the offsets that can be committed. Returns the error code of each, in order."""
     if not call.may(Operation.READ, committer.group_id, Resource.GROUP):
         return [ErrorCode.GROUP_AUTHORIZATION_FAILED] * len(positions)
     valid = [
@@ -56,7 +56,7 @@ def commit(call: Call, committer: OffsetCommitter, positions: Sequence[PositionT
 
 
 def _refusal(call: Call, committer: OffsetCommitter, positions: Sequence[PositionToCommit]) -> ErrorCode:
-    """Why the group takes none of them."""
+    """The error with which the group refuses all of them; NONE if it does not."""
     cluster = call.cluster
     code = cluster.group_error(committer.group_id, call.broker)
     if code is not ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""What a partition remembers of its producers: sequence numbers, epochs, open transactions (KIP-98, KIP-360).
+"""The producer state of a partition: sequence numbers, epochs, open transactions (KIP-98, KIP-360).
 
 The counterpart of Kafka's ProducerStateManager and ProducerAppendInfo. Contract: pure; `check` raises and changes
 nothing, `note` changes and cannot fail. Owned by `log.PartitionLog`.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kwire.protocol.record_batch import Batch
 
 KEPT_BATCHES = 5
-"""How many batches back a repetition is recognized; producers have no more in flight."""
+"""How many batches of a producer are remembered to recognize a repeated one; producers have no more in flight."""
 
 LAST_SEQUENCE = 0x7FFFFFFF
 NO_EPOCH = -1
@@ -27,7 +27,7 @@ NO_SEQUENCE = -1
 
 
 class WrittenBatch(NamedTuple):
-    """A batch that a repetition is recognized by."""
+    """A batch that was written, remembered to recognize a repeated one."""
 
     first_sequence: int
     last_sequence: int
@@ -47,7 +47,7 @@ class EndedTransaction(NamedTuple):
 
 @dataclass(slots=True)
 class ProducerStateEntry:
-    """One producer, as the partition's leader knows it."""
+    """The state of one producer in this partition."""
 
     producer_id: int
     epoch: int = NO_EPOCH
@@ -61,7 +61,7 @@ class ProducerStateEntry:
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
 
     def take_epoch(self, epoch: int) -> None:
-        """Sequences of another epoch say nothing about this one."""
+        """Take over an epoch: the sequence numbers of another epoch are forgotten."""
         if epoch != self.epoch:
             self.epoch = epoch
             self.batches.clear()
@@ -77,12 +77,12 @@ class Producers:
         return iter(self._by_id.values())
 
     def find(self, producer_id: int) -> ProducerStateEntry | None:
-        """That producer, if it has written here."""
+        """The producer, if it has written to this partition."""
         return self._by_id.get(producer_id)
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction began; readers of committed records stop there."""
+        """The offset at which the oldest open transaction began; readers of committed records stop there."""
         return min((one.transaction_start for one in self if one.transaction_start is not None), default=None)
 
     def repeated(self, batch: Batch) -> WrittenBatch | None:
@@ -116,7 +116,7 @@ class Producers:
             _check_epoch(known, epoch)
 
     def note(self, batch: Batch) -> None:
-        """The batch was written, at the offsets that it has now."""
+        """Note that the batch was written, at the offsets that it has now."""
         known = self._by_id.setdefault(batch.producer_id, ProducerStateEntry(batch.producer_id))
         known.take_epoch(batch.producer_epoch)
         times = (batch.base_offset, batch.last_offset, batch.max_timestamp)
@@ -126,7 +126,8 @@ class Producers:
             known.transaction_start = batch.base_offset
 
     def note_marker(self, marker: Batch, *, committed: bool, coordinator_epoch: int) -> EndedTransaction | None:
-        """The marker was written; the transaction it ended, if the producer wrote anything in it."""
+        """Note that the marker was written. Returns the transaction that it ended, if the producer wrote anything in
+        it."""
         known = self._by_id.setdefault(marker.producer_id, ProducerStateEntry(marker.producer_id))
         known.take_epoch(marker.producer_epoch)
         known.coordinator_epoch = coordinator_epoch
@@ -138,7 +139,7 @@ class Producers:
 
 
 def last_sequence(batch: Batch) -> int:
-    """The sequence number of the batch's last record; they wrap from 2**31 - 1 to 0."""
+    """The sequence number of the batch's last record; numbers wrap from 2**31 - 1 to 0."""
     if batch.base_sequence < 0:
         return NO_SEQUENCE
     return (batch.base_sequence + batch.last_offset_delta) & LAST_SEQUENCE

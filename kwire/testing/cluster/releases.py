@@ -1,8 +1,8 @@
-"""Which APIs and versions the cluster speaks, as Kafka 4.4.0 or as an older release.
+"""Releases: the APIs and versions that the cluster offers, as Kafka 4.4.0 or as an older release.
 
-What is offered is what the release has, kwire's messages can say, and a handler answers. ApiVersions lists it, and
-`requests` refuses everything else as Kafka does. An older release is its versions and features: a client has to get
-along with less. What it did otherwise in its handlers is not emulated.
+The cluster offers the versions that the release has, kwire's messages can encode, and a handler answers. ApiVersions
+lists it, and `requests` refuses everything else as Kafka does. An older release is emulated by its versions and
+features only, not by other behaviour of its brokers.
 """
 
 from __future__ import annotations
@@ -77,14 +77,15 @@ RELEASES: Mapping[str, Release] = {
         LATEST,
     )
 }
-"""By name. 2.4 to 3.6 are their last patch releases, 3.9 is its first; APIs in preview are left out, as by default."""
+"""All releases by name. 2.4 to 3.6 are their last patch releases, 3.9 is its first; preview APIs are left out, as by
+default."""
 
 
 def release_named(name: str) -> Release:
-    """That release; patch numbers are ignored, so "4.3.1" is "4.3".
+    """The release of this name; patch numbers are ignored, so "4.3.1" is "4.3".
 
     Raises:
-        InvalidArgumentError: There is none of that name here.
+        InvalidArgumentError: There is no release of this name.
     """
     found = RELEASES.get(".".join(name.split(".")[:2]))
     if found is None:
@@ -93,7 +94,7 @@ def release_named(name: str) -> Release:
 
 
 def offered_versions(release: Release, requests: Iterable[type[Request[Message]]]) -> dict[int, ApiRange]:
-    """The versions that the release and the messages here share, by API key, in order."""
+    """The versions that both the release and these messages have, by API key, in order."""
     found: dict[int, ApiRange] = {}
     for request in sorted(requests, key=lambda each: each.api_key):
         newest = min(request.max_version, release.max_versions.get(request.api_key, -1))

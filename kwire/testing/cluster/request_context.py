@@ -1,4 +1,4 @@
-"""What is known of a request beside itself: which broker was asked, in which version, by whom."""
+"""The context of a request: the broker that was asked, the version, and the client."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ ANONYMOUS = "User:ANONYMOUS"
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSession:
-    """What one connection knows of its other end.
+    """What a connection knows of its client.
 
     Attributes:
-        client_host: Where the client is.
+        client_host: The client's address.
         certified: The principal of the client's certificate, or nobody.
-        authentication: How far it is with SASL; None where there is none.
+        authentication: The state of SASL; None without SASL.
     """
 
     client_host: str
@@ -28,20 +28,20 @@ class ConnectionSession:
 
     @property
     def principal(self) -> str:
-        """Who the client is; with SASL nobody until it has authenticated."""
+        """The principal of the client; with SASL, anonymous until it has authenticated."""
         if self.authentication is None:
             return self.certified
         return ANONYMOUS if self.authentication.name is None else f"User:{self.authentication.name}"
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection closes behind the answer."""
+        """Whether the connection closes after the answer."""
         return self.authentication is not None and self.authentication.is_over
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestContext:
-    """One request's surroundings, as far as the rules of a test see them."""
+    """One request's context, as the rules of a test see it."""
 
     broker: Broker
     version: int
@@ -50,10 +50,10 @@ class RequestContext:
 
     @property
     def client_host(self) -> str:
-        """Where the client is, as Kafka writes it: "/127.0.0.1"."""
+        """The address of the client in Kafka's form: "/127.0.0.1"."""
         return self.session.client_host
 
     @property
     def principal(self) -> str:
-        """Who the client is: "User:ANONYMOUS" unless it has authenticated."""
+        """The principal of the client: "User:ANONYMOUS" unless it has authenticated."""
         return self.session.principal

@@ -1,4 +1,4 @@
-"""From a frame's bytes to a request, with Kafka's rules about what is not even answered. Used by `connection`,
+"""Requests from the bytes of frames, with Kafka's rules about requests that close the connection. Used by `connection`,
 and by simulated worlds to see what clients send."""
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SMALLEST_HEADER_BYTES = 10
 
 
 class UnanswerableError(Exception):
-    """Kafka closes the connection over this request, and says nothing."""
+    """Kafka closes the connection over this request without an answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incoming:
-    """A request with its header. `request` is None for ApiVersions in a version that the broker does not have: the
-    one request of that kind that is answered (KIP-511)."""
+    """A request with its header. `request` is None for ApiVersions in a version that the broker does not have: only
+    that API is answered in an unsupported version (KIP-511)."""
 
     request: Request[Message] | None
     version: int
@@ -42,7 +42,7 @@ def read_request(frame: bytes, offered: Mapping[int, ApiRange]) -> Incoming:
     """The request in a frame.
 
     Raises:
-        UnanswerableError: There is none, or none that is offered.
+        UnanswerableError: The frame holds no request, or its version is not offered.
     """
     if len(frame) < SMALLEST_HEADER_BYTES:
         raise UnanswerableError(f"a frame of {len(frame)} bytes holds no request")
@@ -60,12 +60,12 @@ def decode_request(frame: bytes, kind: type[Request[Message]], version: int) -> 
     """The request in a frame that is known to be of this kind and version.
 
     Raises:
-        UnanswerableError: It is not.
+        UnanswerableError: The bytes are no such request.
     """
     view = memoryview(frame)
     try:
         header, length = decode_prefix(RequestHeader, kind.header_version(version), view)
-        # Kafka does not look at what follows; librdkafka leaves three bytes there when it asks for all topics.
+        # Kafka ignores bytes after the request; librdkafka leaves three there when it asks for all topics.
         request, _ = decode_prefix(kind, version, view[length:])
     except KafkaError as error:
         raise UnanswerableError(str(error)) from error
@@ -79,10 +79,10 @@ def _int16(frame: bytes, at: int) -> int:
 
 
 def error_response(request: Request[Message], version: int, code: ErrorCode) -> Message:
-    """An answer that says no more than that error.
+    """An answer with this error and nothing else.
 
     Raises:
-        UnanswerableError: Answers to such requests have no place for it.
+        UnanswerableError: Answers to such requests have no error code.
     """
     response = request.response_type()
     if not hasattr(response, "error_code"):

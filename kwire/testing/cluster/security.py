@@ -1,4 +1,4 @@
-"""Security: what clients of a cluster have to do before they are served, put together from `Cluster`'s arguments.
+"""Security: TLS and SASL of a cluster, as the arguments of `Cluster` ask for them.
 
 Arguments that contradict each other are refused here, before anything listens.
 """
@@ -25,7 +25,7 @@ CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required"
 
 
 class SecurityProtocol(Enum):
-    """Kafka's, under its names: whether there is TLS, and whether there is SASL."""
+    """Kafka's security protocols: whether there is TLS, and whether there is SASL."""
 
     PLAINTEXT = (False, False)
     SSL = (True, False)
@@ -43,7 +43,7 @@ class SecurityProtocol(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecurityOptions:
-    """What `Cluster` was given; see there."""
+    """The security arguments of `Cluster`; see there."""
 
     security_protocol: str | None = None
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -59,8 +59,8 @@ class Security:
 
     Args:
         options: What was asked for.
-        hosts: Names and addresses that the brokers are reached by.
-        seed: Where salts and nonces begin.
+        hosts: The names and addresses of the brokers.
+        seed: The seed of salts and nonces.
 
     Raises:
         InvalidArgumentError: The options contradict each other.
@@ -83,13 +83,13 @@ class Security:
 
     @property
     def certificates(self) -> CertificateAuthority:
-        """Who vouches for the brokers. Raises: IllegalStateError, if it was not made here."""
+        """The authority of the brokers' certificates. Raises: IllegalStateError, if it was not made here."""
         if self._authority is None:
             raise IllegalStateError("this cluster has made no certificates; it does with tls=True")
         return self._authority
 
     def client_config(self, user: str | None, mechanism: str | None) -> dict[str, str]:
-        """What a client has to set, but for the address. Raises: InvalidArgumentError: There is no such user."""
+        """The security settings of a client. Raises: InvalidArgumentError, if there is no such user or mechanism."""
         config = {"security.protocol": self.protocol.name}
         if self._authority is not None:
             config |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(self._authority.path)}
@@ -110,13 +110,13 @@ def _login(sasl: SaslServer, user: str | None, mechanism: str | None) -> dict[st
         raise InvalidArgumentError(f"the cluster offers {', '.join(sasl.mechanisms)}, not {chosen!r}")
     config = {"sasl.mechanism": chosen}
     if chosen == OAUTHBEARER:
-        return config  # where the token comes from is the client's affair
+        return config  # the client has to bring the token
     name = next(iter(sasl.users), "") if user is None else user
     return {**config, "sasl.username": name, "sasl.password": sasl.password_of(name)}
 
 
 def _protocol(options: SecurityOptions) -> SecurityProtocol:
-    """The one asked for, or the one that the other options imply."""
+    """The protocol that was asked for, or that the other options imply."""
     wants_tls = bool(options.tls)
     wants_sasl = bool(options.users or options.sasl_mechanisms or options.validate_token)
     if options.security_protocol is None:

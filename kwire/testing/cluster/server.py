@@ -1,7 +1,7 @@
 """The cluster's brokers on TCP: each listens while it runs, and refuses connections while it does not.
 
 A broker keeps its port for as long as the cluster lives. While it is down the port is bound but not listened on, so
-nobody else is given it, and nobody's connection ends up at itself. Called by `cluster` alone.
+no other program is given it, and no connection ends up at itself. Called by `cluster` alone.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def bind(host: str, port: int) -> socket.socket:
 async def run_broker(
     broker: Broker, cluster: ClusterState, bound: socket.socket, tls: ssl.SSLContext | None = None
 ) -> None:
-    """Serve connections whenever the broker runs. `bound` is its port, whatever it tells clients."""
+    """Serve connections whenever the broker runs. `bound` is its own port, whatever it advertises."""
     own: tuple[str, int] = bound.getsockname()[:2]
     try:
         while True:

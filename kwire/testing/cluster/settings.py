@@ -1,7 +1,7 @@
 """Settings of brokers and topics under Kafka's names, dots written as underscores, with Kafka 4.3's defaults.
 
 The one default that differs is `group_initial_rebalance_delay_ms`: tests should not wait 3 s for their first member.
-Only settings that change what the cluster does are here; `config_catalog` knows what DescribeConfigs shows besides.
+Only settings that the cluster acts on are here; `config_catalog` knows what DescribeConfigs shows besides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CHOICES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerSettings:
-    """What holds for every broker of the cluster, and for topics that do not say otherwise."""
+    """The settings of every broker of the cluster, and the defaults of topics."""
 
     auto_create_topics_enable: bool = True
     num_partitions: int = 1
@@ -74,14 +74,14 @@ class BrokerSettings:
     sasl_server_max_receive_size: int = 524_288
 
     allow_everyone_if_no_acl_found: bool = True
-    """Whether what no rule of `Cluster.allow` and `Cluster.deny` is about may be done."""
+    """Whether operations that no rule of `Cluster.allow` and `Cluster.deny` matches are allowed."""
 
     @classmethod
     def of(cls, settings: Mapping[str, object]) -> BrokerSettings:
-        """Defaults with some of Kafka's settings changed; names with dots or underscores, values as such or as text.
+        """The defaults with these settings changed. Names have dots or underscores; values are Python values or text.
 
         Raises:
-            InvalidArgumentError: There is no such setting here, or it does not take that value.
+            InvalidArgumentError: There is no such setting here, or it has another type.
         """
         kinds = {field.name: type(getattr(cls(), field.name)) for field in fields(cls)}
         named = {name.replace(".", "_"): value for name, value in settings.items()}
@@ -94,7 +94,7 @@ class BrokerSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettings:
-    """What one topic's logs go by."""
+    """The settings of one topic's logs."""
 
     cleanup_policy: str = "delete"
     max_message_bytes: int = 1_048_588
@@ -114,7 +114,7 @@ class TopicSettings:
 
     @property
     def is_retained(self) -> bool:
-        """Whether records go with time, or when there are too many."""
+        """Whether records are deleted by age or size."""
         return "delete" in self._policies
 
     @property
@@ -132,7 +132,7 @@ class TopicSettings:
 
 
 def _taken(name: str, kind: type, value: object) -> object:
-    """The value as the setting of that name has it. Raises: InvalidArgumentError."""
+    """The value in the type of the setting. Raises: InvalidArgumentError."""
     try:
         taken = _parsed(kind, value) if isinstance(value, str) else value
     except (ValueError, KeyError):
@@ -150,7 +150,7 @@ def _taken(name: str, kind: type, value: object) -> object:
 
 
 def _parsed(kind: type, text: str) -> str | int | bool | tuple[str, ...]:
-    """Raises: ValueError or KeyError, if the text is none of that kind."""
+    """Raises: ValueError or KeyError, if the text is no value of this type."""
     if kind is bool:
         return {"true": True, "false": False}[text.strip().lower()]
     if kind is tuple:

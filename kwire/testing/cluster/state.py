@@ -1,8 +1,8 @@
-"""ClusterState: everything the brokers know together, and what may be done to them. One trio run owns it.
+"""ClusterState: the state that all brokers share, and the operations on it. One trio run owns it.
 
-Replication, the offsets topic and the transaction log are stood in for by plain shared objects: what was acknowledged
-is there, whichever broker dies. Handlers read it; operations are for tests and the simulation, and for the handlers of
-admin requests. It knows neither sockets nor real time: `now_s` is trio's clock, which may be virtual.
+Plain shared objects stand for replication, the offsets topic and the transaction log: acknowledged records survive
+the death of any broker. Handlers read the state; operations are for tests, the simulation, and the handlers of admin
+requests. It knows neither sockets nor real time: `now_s` is trio's clock, which may be virtual.
 """
 
 from __future__ import annotations
@@ -45,24 +45,24 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.sasl.server import SaslServer
 
 TOPICS_CHANGED = "topics"
-"""What `changed` is told when topics come, go or grow."""
+"""The key that `changed` is notified of when topics are created, deleted or grow."""
 
 EPOCH_MS = 1_767_225_600_000
 """The wall clock when trio's clock says 0, unless told otherwise: the simulation's New Year 2026."""
 
 
 class ClusterState:
-    """A cluster.
+    """The state of a cluster.
 
     Args:
-        brokers: How many; their ids begin at 0.
+        brokers: The number of brokers; their ids begin at 0.
         settings: Broker settings.
-        release: The Kafka release to be.
+        release: The Kafka release to emulate.
         racks: The racks of the brokers, in order; fewer than brokers are used again and again.
-        seed: Where chance (ids, mostly) begins.
+        seed: The seed of the random generator, mostly for ids.
         now_s: The clock.
-        epoch_ms: The wall clock when that clock says 0.
-        sasl: How clients have to authenticate; by default they need not.
+        epoch_ms: The wall clock when `now_s` says 0.
+        sasl: The SASL server; by default clients do not authenticate.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class ClusterState:
         }
         self.topics: dict[str, Topic] = {}
         self.failures: list[Exception] = []
-        """What functions of rules raised, and bugs that a request brought to light; `Cluster` raises the first."""
+        """Exceptions of functions of rules, and bugs of handlers; `Cluster` raises the first."""
         self.group_configs: dict[str, dict[str, str]] = {}
         self.coordinators = Coordinators(self.brokers, self.settings.load_ms)
         self.groups = GroupStore(
@@ -113,35 +113,35 @@ class ClusterState:
         return FetchSessionCache(self.settings, self.random)
 
     async def run(self) -> None:
-        """What goes on without requests: sessions and transactions that expire. Until cancelled."""
+        """Expire sessions and transactions, until cancelled."""
         await self.timers.run()
 
     def start_wall_clock(self, wall_clock_ms: float) -> None:
-        """Let the wall clock say this now."""
+        """Set the wall clock."""
         self._epoch_ms = wall_clock_ms - self.now_ms()
 
-    # --- time and chance -------------------------------------------------------------------------------------
+    # --- time and random numbers -------------------------------------------------------------------------------------
 
     def now_ms(self) -> float:
-        """Now, for waiting."""
+        """The time for timeouts."""
         return self._now_s() * 1000
 
     def wall_clock_ms(self) -> int:
-        """Now, for timestamps."""
+        """The time for timestamps."""
         return int(self._epoch_ms + self.now_ms())
 
     def new_uuid(self) -> UUID:
-        """A random id that the seed decides."""
+        """A random id, which depends on the seed."""
         return UUID(int=self.random.getrandbits(128), version=4)
 
     # --- looking ---------------------------------------------------------------------------------------------
 
     def topic_by_id(self, topic_id: UUID) -> Topic | None:
-        """The topic with that id, if there is one."""
+        """The topic with this id, if there is one."""
         return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
 
     def partition(self, topic: str, index: int) -> Partition | None:
-        """That partition, if there is one."""
+        """The partition, if there is one."""
         found = self.topics.get(topic)
         return found.partition(index) if found is not None else None
 
@@ -156,19 +156,19 @@ class ClusterState:
         return partition if partition.leader == broker.node_id else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def running(self) -> list[Broker]:
-        """The brokers that run, for all that the others know, by id."""
+        """The brokers that run and are not fenced, by id."""
         return [broker for broker in self.brokers.values() if broker.is_active]
 
     def group_error(self, group_id: str, broker: Broker) -> ErrorCode:
-        """What `broker` answers to anybody who asks it about this group: NOT_COORDINATOR, loading, or NONE."""
+        """The error that `broker` answers to requests about this group: NOT_COORDINATOR, loading, or NONE."""
         return self.coordinators.error(KeyType.GROUP, group_id, broker, self.now_ms())
 
     def transaction_error(self, transactional_id: str, broker: Broker) -> ErrorCode:
-        """The same for a transactional id."""
+        """As `group_error`, for a transactional id."""
         return self.coordinators.error(KeyType.TRANSACTION, transactional_id, broker, self.now_ms())
 
     def leader(self, topic: str, index: int) -> int:
-        """Who leads the partition; -1 for nobody. Raises: InvalidArgumentError."""
+        """The id of the broker that leads the partition; -1 if there is none. Raises: InvalidArgumentError."""
         return self._partition(topic, index).leader
 
     def end_offset(self, topic: str, index: int) -> int:
@@ -176,7 +176,7 @@ class ClusterState:
         return self._partition(topic, index).log.log_end_offset
 
     def coordinator(self, group_id: str) -> int:
-        """Who coordinates the group; -1 for nobody."""
+        """The id of the group's coordinator; -1 if there is none."""
         found = self.coordinators.of(KeyType.GROUP, group_id, self.now_ms())
         return found.node_id if found is not None else -1
 
@@ -190,7 +190,7 @@ class ClusterState:
         config: Mapping[str, str] | None = None,
         assignments: Sequence[Sequence[int]] | None = None,
     ) -> Topic:
-        """Make a topic; `assignments` names the replicas of each partition, leader first.
+        """Create a topic; `assignments` names the replicas of each partition, leader first.
 
         Raises:
             InvalidArgumentError: It exists already, Kafka would not make it, or there are fewer brokers than replicas.
@@ -211,7 +211,7 @@ class ClusterState:
         return topic
 
     def grow_topic(self, name: str, partitions: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
-        """Give the topic as many partitions in all. Raises: InvalidArgumentError, if it is not growth."""
+        """Give the topic more partitions, so many in all. Raises: InvalidArgumentError, if it has as many already."""
         topic = self._topic(name)
         old = len(topic.partitions)
         if partitions <= old:
@@ -256,7 +256,7 @@ class ClusterState:
     def kill_broker(self, node_id: int) -> None:
         """The process dies: connections break, its partitions get other leaders, its groups other coordinators.
 
-        Does nothing to one that is dead already.
+        Does nothing to a broker that is dead already.
         """
         broker = self._broker(node_id)
         if not broker.is_up:
@@ -270,7 +270,7 @@ class ClusterState:
     def start_broker(self, node_id: int) -> None:
         """The process comes back, without fetch sessions, in sync at once; leaders stay where they are.
 
-        Does nothing to one that runs.
+        Does nothing to a broker that runs.
         """
         broker = self._broker(node_id)
         if broker.is_up:
@@ -281,7 +281,7 @@ class ClusterState:
         self._broker_changed(broker, elections.broker_returned, before)
 
     def cut_connections(self, node_id: int | None = None) -> int:
-        """Break off the connections of one broker, or of all; how many there were."""
+        """Close the connections of one broker, or of all. Returns how many there were."""
         brokers = self.brokers.values() if node_id is None else (self._broker(node_id),)
         return sum(broker.cut_connections() for broker in brokers)
 
@@ -296,7 +296,7 @@ class ClusterState:
         self.timers.look()
 
     def resume_broker(self, node_id: int) -> None:
-        """The process goes on where it stood."""
+        """The process goes on where it was paused."""
         broker = self._broker(node_id)
         self._sessions.over(broker, self.now_ms())
         broker.is_paused = False
@@ -313,19 +313,19 @@ class ClusterState:
         self._broker_changed(broker, elections.broker_died, before)
 
     def move_leader(self, topic: str, partition: int, node_id: int) -> None:
-        """Let that broker lead the partition. Raises: InvalidArgumentError."""
+        """Make this broker the leader of the partition. Raises: InvalidArgumentError."""
         found = self._partition(topic, partition)
         elections.move(found, node_id, self.brokers)
         self.changed.notify(found.key)
 
     def elect_uncleanly(self, topic: str, partition: int, lose: int) -> None:
-        """A replica takes over that lacks the last `lose` records. Raises: InvalidArgumentError."""
+        """Elect a leader that lacks the last `lose` records. Raises: InvalidArgumentError."""
         found = self._partition(topic, partition)
         elections.elect_uncleanly(found, self.brokers, lose)
         self.changed.notify(found.key)
 
     def move_coordinator(self, group_id: str, node_id: int | None = None) -> None:
-        """Make another broker the group's coordinator: that one, or the next one that runs."""
+        """Make another broker the group's coordinator: this one, or by default the next one that runs."""
         if node_id is not None:
             self._broker(node_id)
         before = self._group_coordinators()
@@ -338,7 +338,8 @@ class ClusterState:
         return {name: self.coordinators.of(KeyType.GROUP, name, now_ms) for name in names}
 
     def _tell_moved_groups(self, before: Mapping[str, Broker | None]) -> None:
-        """What a coordinator has in memory alone, it loses with its office: waiting members, and session clocks."""
+        """Tell groups that have moved: waiting members and session timers, which only the old coordinator had, are
+        lost."""
         for name, broker in self._group_coordinators().items():
             if broker is not before[name]:
                 self.groups.coordinator_moved(name, self.now_ms())
@@ -374,7 +375,7 @@ class ClusterState:
     # --- records and offsets ---------------------------------------------------------------------------------
 
     def produce(self, topic: str, partition: int, records: Iterable[NewRecord | bytes], codec: int = 0) -> int:
-        """Write records straight into the log, as one batch; the offset of the first."""
+        """Write records straight into the log, as one batch. Returns the offset of the first."""
         found = self._partition(topic, partition)
         batch = build_batch(records, timestamp_ms=self.wall_clock_ms(), codec=codec)
         result = found.log.append(batch, found.leader_epoch, self.wall_clock_ms())
@@ -382,30 +383,31 @@ class ClusterState:
         return result.base_offset
 
     def delete_records(self, topic: str, partition: int, offset: int) -> None:
-        """Drop what is in front of `offset`."""
+        """Delete the records before `offset`."""
         found = self._partition(topic, partition)
         found.log.delete_records_before(offset)
         self.changed.notify(found.key)
 
     def retain(self, topic: str, partition: int) -> int:
-        """Drop what is too old or too much (retention.ms, retention.bytes); where the log begins now."""
+        """Apply retention.ms and retention.bytes. Returns where the log begins now."""
         found = self._partition(topic, partition)
         start = found.log.retain(self.wall_clock_ms())
         self.changed.notify(found.key)
         return start
 
     def compact(self, topic: str, partition: int) -> None:
-        """Keep the last record of each key alone."""
+        """Compact the log: only the last record of each key stays."""
         self._partition(topic, partition).log.compact(self.wall_clock_ms())
 
     def committed(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """What the group has committed."""
+        """The group's committed offsets."""
         return self.groups.committed(group_id)
 
     def configure_group(self, group_id: str, config: Mapping[str, str]) -> None:
-        """Set the group's own settings; others of its keep their value. Raises: InvalidArgumentError."""
+        """Set settings of the group; its other settings keep their values. Raises: InvalidArgumentError."""
         self.group_configs.setdefault(group_id, {}).update(checked_configs(config, group_config_problem))
 
     def throttle(self, request: type[Request[Message]], throttle_ms: int) -> None:
-        """Answer such requests with this throttle time, and read nothing from the connection for as long; 0 ends it."""
+        """Answer requests of this type with this throttle time, and do not read the connection for as long; 0 ends
+        it."""
         self.control.throttle(request, throttle_ms)

@@ -1,5 +1,5 @@
-"""Who wants clients' metrics (KIP-714), and what they have pushed. Brokers offer the two APIs only if somebody does, as
-Kafka's do only with a plug-in that takes metrics."""
+"""Client telemetry (KIP-714): the subscription, and the metrics that clients have pushed. Brokers offer the two APIs
+only if a test wants metrics, as Kafka's brokers do only with a plug-in that receives them."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kwire.protocol.messages.push_telemetry import PushTelemetryRequest
 
 TELEMETRY_KEYS = frozenset({GetTelemetrySubscriptionsRequest.api_key, PushTelemetryRequest.api_key})
 DEFAULT_INTERVAL_MS = 300_000
-DEFAULT_CODECS = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: as Kafka's brokers like them
+DEFAULT_CODECS = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: the preference of Kafka's brokers
 DEFAULT_MAX_BYTES = 1_048_576
 
 
 class PushedMetrics(NamedTuple):
-    """What one client has told.
+    """The metrics that a client has pushed once.
 
     Attributes:
-        codec: How it was compressed.
-        payload: OpenTelemetry's MetricsData, inflated.
+        codec: The codec that they were compressed with.
+        payload: OpenTelemetry's MetricsData, decompressed.
     """
 
     client_id: str
@@ -39,7 +39,7 @@ class PushedMetrics(NamedTuple):
 
 @dataclass(slots=True)
 class MetricsSubscription:
-    """What is wanted of every client."""
+    """The metrics that every client is to push."""
 
     prefixes: Sequence[str]
     interval_ms: int
@@ -51,12 +51,12 @@ class MetricsSubscription:
 
     @property
     def id(self) -> int:
-        """Another one for other wishes."""
+        """The id of the subscription; another subscription has another id."""
         wishes = (tuple(self.prefixes), self.interval_ms, tuple(self.codecs), self.as_deltas, self.max_bytes)
         return zlib.crc32(repr(wishes).encode()) & 0x7FFFFFFF
 
     def take(self, request: PushTelemetryRequest, client_id: str, now_ms: float) -> ErrorCode:
-        """Keep what was pushed, or say why not: checked in Kafka's order."""
+        """Keep the metrics that were pushed, or answer an error; the checks are in Kafka's order."""
         if request.client_instance_id == ZERO_UUID:
             return ErrorCode.INVALID_REQUEST
         if request.subscription_id != self.id:

@@ -1,7 +1,7 @@
-"""The cluster's one clockwork: what groups and transactions have to do at a time is done by a single task.
+"""Timers of the cluster: a single task does what groups and transactions have to do at a given time.
 
-Both are pure: `expire(now_ms)` does what is due and answers when it wants to be called again. A request may bring that
-moment nearer, so `connection` calls `look` around each one that could; the task then asks again.
+Groups and transactions are pure: `expire(now_ms)` does what is due and returns when to call it again. A request may
+bring that moment nearer, so `connection` calls `look` before and after each one that could; the task then asks again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Timers:
-    """Calls what is due.
+    """Calls `expire` functions when they are due.
 
     Args:
         now_ms: The cluster's clock.
@@ -28,16 +28,17 @@ class Timers:
         self._again = trio.Event()
 
     def add(self, expire: Callable[[float], float]) -> None:
-        """Somebody whose `expire(now_ms)` answers when to call it next; `math.inf` for not until somebody looks."""
+        """Add a function `expire(now_ms)` that returns when to call it next; `math.inf` for not before the next
+        `look`."""
         self._expiring.append(expire)
         self.look()
 
     def look(self) -> None:
-        """Ask everybody again, as soon as the caller waits for something."""
+        """Call all functions again, as soon as the calling task waits."""
         self._again.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Call functions when they are due, until cancelled."""
         while True:
             self._again = trio.Event()
             next_ms = min((expire(self._now_ms()) for expire in self._expiring), default=math.inf)

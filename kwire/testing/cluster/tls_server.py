@@ -24,12 +24,12 @@ ALERT_S = 1.0
 async def encrypted(
     stream: S, host: str, broker: Broker, cluster: ClusterState, tls: ssl.SSLContext
 ) -> trio.SSLStream[S] | None:
-    """The connection with TLS; None if the client does not get that far, or the broker is gone meanwhile."""
+    """The connection after the TLS handshake; None if the handshake fails, or the broker goes away meanwhile."""
     secured = trio.SSLStream(stream, tls, server_side=True, https_compatible=True)
     with trio.CancelScope() as scope:
         broker.connections[scope] = None
         try:
-            while broker.is_paused:  # the system takes connections for a process that stands still
+            while broker.is_paused:  # the system accepts connections for a process that is paused
                 await cluster.changed.wait(broker.key)
             await secured.do_handshake()
         except trio.BrokenResourceError as reason:
@@ -47,5 +47,5 @@ async def _send_alert(secured: trio.SSLStream[S], stream: S) -> None:
     with suppress(trio.BrokenResourceError, trio.ClosedResourceError), trio.move_on_after(ALERT_S):
         await stream.send_all(secured._outgoing.read())
         await stream.send_eof()
-        while await stream.receive_some():  # or what the client still sends would have the alert thrown away
+        while await stream.receive_some():  # unread data would reset the connection, and the alert would be lost
             pass

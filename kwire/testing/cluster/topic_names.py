@@ -1,4 +1,5 @@
-"""What a topic may be called; with Kafka's codes and messages. Pure. Used wherever topics are made or shown."""
+"""Rules for names of topics, with Kafka's error codes and messages. Pure. Used wherever topics are created or
+described."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 class TopicRefusedError(Exception):
-    """Kafka does not make such a topic, or partition."""
+    """Kafka refuses to create this topic or partition."""
 
     def __init__(self, code: ErrorCode, message: str | None) -> None:
         super().__init__(message)
@@ -25,7 +26,7 @@ class TopicRefusedError(Exception):
 
 
 def name_problem(name: str) -> str | None:
-    """What is wrong with a topic's name, in Kafka's words; None if nothing is."""
+    """Kafka's error message for a topic's name; None if the name is valid."""
     if not name:
         return "Topic name is invalid: the empty string is not allowed"
     if name in (".", ".."):
@@ -41,7 +42,7 @@ def name_problem(name: str) -> str | None:
 
 
 def topic_problem(there: Collection[str], name: str) -> TopicRefusedError | None:
-    """Why no topic of that name can be made beside those that are there; None if one can."""
+    """Kafka's error message for a new topic of this name beside those that exist; None if it can be created."""
     problem = name_problem(name)
     if name == METADATA_TOPIC:
         message = f"Creation of internal topic {name} is prohibited."

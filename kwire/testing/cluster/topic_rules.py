@@ -1,6 +1,6 @@
-"""How large a topic may be, and where its replicas may lie; with Kafka's codes and messages.
+"""Rules for new topics: their size and the places of their replicas, with Kafka's error codes and messages.
 
-Nothing here changes anything: `check_new_topic` says what would be made. Used by the handlers that make topics.
+Pure: `check_new_topic` returns what would be created. Used by the handlers that create topics.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ DEFAULT = -1
 
 
 def check_new_topic(cluster: ClusterState, wanted: CreatableTopic) -> tuple[list[list[int]], dict[str, str]]:
-    """The replicas and the configuration of a topic that is wanted.
+    """The replicas and the configuration of a topic that is to be created.
 
     Raises:
-        TopicRefusedError: It cannot be made.
+        TopicRefusedError: It cannot be created.
     """
     problem = topic_problem(cluster.topics, wanted.name)
     if problem is not None:
@@ -62,7 +62,7 @@ def _automatic(cluster: ClusterState, wanted: CreatableTopic) -> list[list[int]]
 
 
 def placements(cluster: ClusterState, first: int, count: int, replication: int = DEFAULT) -> list[list[int]]:
-    """Replicas for new partitions from number `first` on.
+    """The replicas of new partitions, from number `first` on.
 
     Raises:
         TopicRefusedError: There are not enough brokers.

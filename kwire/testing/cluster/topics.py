@@ -1,4 +1,4 @@
-"""Topics and partitions: who leads what, and the log behind it. Changed by `state` alone, read by every handler."""
+"""Topics and partitions, with leaders and logs. Only `state` changes them; every handler reads them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_LEADER = -1
 
 @dataclass(slots=True)
 class Partition:
-    """One partition. `log` is the one that all replicas in sync have; a stand-in for replication."""
+    """One partition. `log` stands for the logs of all replicas in sync."""
 
     topic: str
     index: int
@@ -30,7 +30,8 @@ class Partition:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What `ClusterState.changed` is told when records come, offsets move or the leader changes."""
+        """The key that `ClusterState.changed` is notified of when records arrive, offsets move or the leader
+        changes."""
         return ("partition", self.topic, self.index)
 
 
@@ -46,15 +47,15 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether it is one of Kafka's own, as brokers know them: by its name."""
+        """Whether it is an internal topic of Kafka's, by its name."""
         return self.name in INTERNAL_TOPICS
 
     def partition(self, index: int) -> Partition | None:
-        """The partition with that number, if there is one."""
+        """The partition with this number, if there is one."""
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def add_partition(self, replicas: list[int]) -> Partition:
-        """One partition more, led by the first of its replicas. It has to be told who is in sync."""
+        """Add a partition, led by the first of its replicas. The caller has to set which replicas are in sync."""
         made = Partition(self.name, len(self.partitions), replicas, PartitionLog(self.settings))
         self.partitions.append(made)
         return made
