@@ -1,4 +1,4 @@
-"""Servers as other clients take them: a port may be missing."""
+"""Bootstrap servers as other clients accept them: without a port, too."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WITHOUT_PORT = re.compile(r"(\w+://)?(\[[^\]]*\]|[^:\[\]]+)")
 
 
 def with_ports(servers: object) -> object:
-    """The servers with Kafka's usual port where there is none. What is bad is left to be refused."""
+    """The servers, with Kafka's usual port where it is missing. Invalid ones stay as they are, for kwire to refuse."""
     if isinstance(servers, str):
         return [_with_port(each) for each in servers.split(",") if each.strip()]
     return [*map(_with_port, servers)] if isinstance(servers, Iterable) else servers

@@ -1,4 +1,4 @@
-"""Values of settings that other clients take for the text or the number that they stand for, and kwire refuses."""
+"""Values of settings that other clients convert to a text or a number, and kwire refuses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # ruff: noqa: N818 - names are kafka-python's, from which aiokafka has them
-"""The exceptions that kafka-python and aiokafka have in common. Long: programs import any of them.
+"""The exceptions that kafka-python and aiokafka share. Long, because programs import any of them.
 
-Where the two have another name for one, the class has aiokafka's. What only one of them has is in its adapter.
+If the two clients name an exception differently, the class has aiokafka's name. Exceptions of only one client are in
+its adapter.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kwire.protocol.error_codes import ErrorCode
 
 
 class KafkaError(RuntimeError):
-    """The root of nearly all."""
+    """The base class of nearly all exceptions."""
 
     retriable = False
     invalid_metadata = False
@@ -27,7 +28,7 @@ class RetriableError(KafkaError):
 
 
 class InvalidMetadataError(RetriableError):
-    """What is known of the cluster is out of date."""
+    """The client's metadata of the cluster is out of date."""
 
     invalid_metadata = True
 
@@ -37,7 +38,7 @@ class IllegalStateError(KafkaError):
 
 
 class IllegalArgumentError(KafkaError):
-    """An argument that no broker would accept."""
+    """An argument is one that no broker would accept."""
 
 
 class KafkaConnectionError(InvalidMetadataError):
@@ -65,11 +66,13 @@ class UnsupportedCodecError(KafkaError):
 
 
 class RecordDeserializationError(KafkaError):
-    """kwire's: aiokafka raises what the deserializer did. `__cause__` is kwire's error, whose `__cause__` that is."""
+    """A deserializer has raised; the class is kwire's, aiokafka raises the deserializer's exception.
+
+    `__cause__` is kwire's error, whose `__cause__` is the deserializer's exception."""
 
 
 class BrokerResponseError(KafkaError):
-    """A code that a broker has answered."""
+    """A broker has answered with an error code."""
 
     errno = -1
     message = "UNKNOWN"
@@ -87,7 +90,7 @@ class AuthorizationError(BrokerResponseError):
 
 
 class UnknownError(BrokerResponseError):
-    """A code without a class here."""
+    """A broker has answered with an error code that has no class here."""
 
 
 class OffsetOutOfRangeError(BrokerResponseError):
@@ -263,59 +266,59 @@ class NoBrokersAvailable(InvalidMetadataError):
 
 
 class NodeNotReadyError(RetriableError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class KafkaProtocolError(RetriableError):
-    """Bytes that are no message."""
+    """A broker has sent bytes that are no message."""
 
 
 class CorrelationIdError(KafkaProtocolError):
-    """An answer to another request."""
+    """A broker has answered another request."""
 
 
 class Cancelled(RetriableError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class TooManyInFlightRequests(RetriableError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class StaleMetadata(InvalidMetadataError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class MetadataEmptyBrokerList(RetriableError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class UnrecognizedBrokerVersion(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class IncompatibleBrokerVersion(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class AuthenticationMethodNotSupported(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class KafkaUnavailableError(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class KafkaConfigurationError(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class QuotaViolationError(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class ProducerClosed(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class ProducerFenced(KafkaError):
@@ -533,7 +536,7 @@ CoordinatorNotAvailableError = GroupCoordinatorNotAvailableError
 NotCoordinatorError = NotCoordinatorForGroupError
 
 Kinds: TypeAlias = Sequence[tuple[type[errors.KafkaError], type[KafkaError]]]
-# In this order: the first that fits.
+# The first entry that matches an error counts.
 BY_KIND: Kinds = (
     (errors.KafkaTimeoutError, KafkaTimeoutError),
     (errors.BootstrapError, KafkaConnectionError),
@@ -554,7 +557,7 @@ BY_KIND: Kinds = (
 
 
 def by_code(names: Mapping[str, object]) -> dict[int, type[BrokerResponseError]]:
-    """The exceptions of a module by the code that a broker answers. Of several it is the last."""
+    """The exceptions of a module by the broker's error code; of several with one code, the last."""
     kinds = [kind for kind in names.values() if isinstance(kind, type) and issubclass(kind, BrokerResponseError)]
     return {kind.errno: kind for kind in kinds if kind not in (BrokerResponseError, AuthorizationError)}
 
@@ -562,7 +565,7 @@ def by_code(names: Mapping[str, object]) -> dict[int, type[BrokerResponseError]]
 def translated(
     error: errors.KafkaError, kinds: Kinds, for_code: Callable[[int], type[BrokerResponseError]]
 ) -> KafkaError:
-    """kwire's error as one of theirs."""
+    """The other client's exception for an error of kwire."""
     kind = next((theirs for ours, theirs in kinds if isinstance(error, ours)), None)
     if kind is None and isinstance(error, errors.BrokerError):
         kind = for_code(error.code)

@@ -1,7 +1,7 @@
-"""What a poll returned, as other clients hand it out: one record at a time, or some.
+"""The records of a poll, handed out as other clients do: one at a time, or some.
 
-Commits cover what was handed out, and nothing else. What an exception of a signal handler keeps from the program is
-handed out again.
+Commits cover the records that were handed out, and no others. A record that does not reach the program because a
+signal handler has raised is handed out again.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class RecordLoop(Generic[K, V]):
         self._records: Iterator[Record[K, V]] = iter(())
 
     def begin(self) -> None:
-        """A poll has returned."""
+        """Begin with the records of the poll that has returned."""
         self._records = self._delivery.iterate()
 
     def next(self, made: Callable[[Record[K, V]], T]) -> T | None:
-        """What is made of the next record; None if a poll has to come first."""
+        """What `made` makes of the next record; None if a poll is needed first."""
         record = next(self._records, None)
         if record is None:
             return None
@@ -40,7 +40,7 @@ class RecordLoop(Generic[K, V]):
             raise
 
     def end(self) -> None:
-        """`next` has nothing more."""
+        """Drop the records that `next` has not returned."""
         self._records = iter(())
 
     def take(
@@ -51,11 +51,11 @@ class RecordLoop(Generic[K, V]):
         partitions: Collection[TopicPartition] | None = None,
         goes_on: bool = True,
     ) -> T:
-        """What is made of the next records, of so many at most, and of none if a poll has to come first.
+        """What `made` makes of the next records, so many at most; of none if a poll is needed first.
 
         Args:
-            partitions: Those whose records are taken; all without it.
-            goes_on: `next` has those behind them. Without it a poll comes first.
+            partitions: The partitions to take records of; by default all.
+            goes_on: Whether `next` continues behind these records; if not, a poll is needed first.
         """
         begun = self._delivery.mark()
         try:
@@ -78,7 +78,7 @@ class RecordLoop(Generic[K, V]):
         partitions: Collection[TopicPartition] | None = None,
         goes_on: bool = True,
     ) -> dict[TopicPartition, list[T]]:
-        """As `take`, with what is made of each record in lists by partition."""
+        """As `take`, in lists by partition."""
         return self.take(most, lambda chunks: _by_partition(chunks, made), partitions=partitions, goes_on=goes_on)
 
 

@@ -1,4 +1,4 @@
-"""Times as kafka-python and aiokafka take them: milliseconds since 1970, the fraction of a float is cut off."""
+"""Times as kafka-python and aiokafka accept them: milliseconds since 1970, without the fraction of a float."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kwire.model import TopicPartition
 
 
 def whole_ms(times: Mapping[TopicPartition, float]) -> dict[TopicPartition, int]:
-    """What `LookUpCalls.offsets_at` takes.
+    """The times as integers, as `LookUpCalls.offsets_at` needs them.
 
     Raises:
-        ValueError: One is negative, or no broker could read it.
+        ValueError: A time is negative, or does not fit into a request.
     """
     if bad := [tp for tp, moment in times.items() if not 0 <= moment <= MAX_TIMESTAMP_MS]:
         raise ValueError(f"the target time of {bad[0]} is negative, or too large")

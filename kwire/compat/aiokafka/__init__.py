@@ -1,6 +1,6 @@
-"""`AIOKafkaConsumer` as aiokafka has it, over `AsyncConsumer`.
+"""The adapter for aiokafka: `AIOKafkaConsumer` with aiokafka's API, over kwire's `AsyncConsumer`.
 
-The modules have aiokafka's names, so that a program changes the name of the package and nothing else.
+The modules have aiokafka's names, so that a program changes only the name of the package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What users of aiokafka derive from."""
+"""The base classes that users of aiokafka derive from."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
 
 
 class ConsumerRebalanceListener(ABC):
-    """Both methods may be coroutine functions."""
+    """The base class of rebalance listeners. Both methods may be coroutine functions."""
 
     @abstractmethod
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> Awaitable[None] | None:
-        """They are about to be given back. Not called by `stop()`."""
+        """Called before these partitions are revoked, but not by `stop()`."""
 
     @abstractmethod
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None:
-        """All that is assigned now, before the first record of it."""
+        """Called with all partitions that are assigned now, before their first record."""
 
 
 class AbstractTokenProvider(ABC):
-    """Gives tokens for OAUTHBEARER."""
+    """The base class of providers of OAUTHBEARER tokens."""
 
     @abstractmethod
     async def token(self) -> str:
-        """A token that is valid now. It runs on an event loop of its own, in a thread of kwire's."""
+        """Return a token that is valid now. Runs on an event loop of its own, in a thread of kwire's."""
 
     def extensions(self) -> Mapping[str, str]:
-        """SASL extensions that are sent beside it."""
+        """SASL extensions that are sent with the token."""
         return {}

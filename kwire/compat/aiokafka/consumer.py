@@ -1,7 +1,7 @@
-"""`AIOKafkaConsumer`, over kwire's `AsyncConsumer`. Long, because every call a user has is in it.
+"""`AIOKafkaConsumer`, over kwire's `AsyncConsumer`. Long, because it has every call of the API.
 
-Some calls answer at once there and wait here: subscribe, unsubscribe, assign, seek. They are noted, answered for, and
-done by the next call that is awaited, in order.
+Some calls are not awaited in aiokafka and have to wait in kwire: subscribe, unsubscribe, assign, seek. They are queued,
+and the next call that is awaited carries them out in order.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ log = logging.getLogger("kwire.compat")
 RecordsOfPartitions: TypeAlias = dict[TopicPartition, list[ConsumerRecord[Any, Any]]]
 Offsets: TypeAlias = Mapping[TopicPartition, "int | tuple[int, str] | OffsetAndMetadata"]
 
-# A poll waits this long at a time: then tasks that wait for other partitions have their turn.
+# How long a poll waits at a time: then tasks that wait for other partitions have their turn.
 SLICE_S = 0.1
 
 
 @dataclass(frozen=True, eq=False)
 class _Later:
-    """What was asked for by a call that does not await."""
+    """A queued call: one that is not awaited, and so not carried out yet."""
 
     do: Callable[[], Awaitable[None]]
     fits_listener: bool = False
 
 
 class AIOKafkaConsumer:
-    """A consumer of keywords. See aiokafka.AIOKafkaConsumer.
+    """A consumer with aiokafka's API, set up by keyword arguments. See aiokafka.AIOKafkaConsumer.
 
-    What programs do not call begins with `_kwire`: a class that derives from this may have `_topics` of its own.
+    Private names begin with `_kwire`, so that a derived class may have names such as `_topics` of its own.
     """
 
     def __init__(self, *topics: str, **configs: object) -> None:
@@ -92,7 +92,8 @@ class AIOKafkaConsumer:
         self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
 
     async def start(self) -> None:
-        """Until a broker answers, and in a group until there is an assignment. When it fails it may be called again."""
+        """Wait until a broker answers and, in a group, until there is an assignment. May be called again after a
+        failure."""
         assert not self._kwire_is_started, "Did you call `start` twice?"
         if self._kwire_consumer._session.state.closed:  # an earlier call has failed
             self._kwire_make()
@@ -113,7 +114,8 @@ class AIOKafkaConsumer:
                 raise
 
     async def _kwire_wait_for_assignment(self) -> None:
-        """A poll may meet what stands in the way of records, too. Who asks for records is told, and may seek before."""
+        """Poll until there is an assignment. An error behind the assignment is left for the call that asks for
+        records."""
         try:
             while not self._kwire_is_assigned():
                 await self._kwire_poll(SLICE_S)
@@ -127,7 +129,7 @@ class AIOKafkaConsumer:
         return self._kwire_has_assignment.is_set() if self._kwire_group_id else bool(self._kwire_consumer.assignment())
 
     async def _kwire_look_up(self) -> None:
-        """Ask a broker for the topics, which shows that there is one."""
+        """Ask for the topics, which shows whether a broker can be reached."""
         mailbox = self._kwire_consumer._session.link.mailbox
         timeout_s = self._kwire_consumer.config.request_timeout_ms / 1000.0
         topics = self._kwire_topics if self._kwire_topics else {tp.topic for tp in self._kwire_by_hand or ()}
@@ -137,13 +139,13 @@ class AIOKafkaConsumer:
                 if mailbox.bootstrap_error is not None:
                     raise mailbox.bootstrap_error.with_traceback(None)
             asking.result()
-        except AuthenticationError as error:  # to aiokafka a broker that it does not get into is one that is not there
+        except AuthenticationError as error:  # for aiokafka, that broker cannot be reached
             raise errors.KafkaConnectionError(str(error)) from error
         finally:
             asking.cancel()
 
     async def _kwire_learn(self, topics: Collection[str], timeout_s: float | None = None) -> None:
-        """Topics that are subscribed are waited for: brokers make them when they are asked for, or somebody does."""
+        """Wait for the topics that are subscribed: brokers, or somebody else, may be creating them."""
         until_s = time.monotonic() + (timeout_s or 0.0)
         for topic in topics:
             while not (infos := await self._kwire_consumer.partitions_for(topic, timeout=timeout_s)):
@@ -162,7 +164,7 @@ class AIOKafkaConsumer:
             self._kwire_is_stopped = True
             with raised_as_theirs():
                 await self._kwire_consumer.close()
-            async with self._kwire_polls:  # until the task that waited for records is done
+            async with self._kwire_polls:  # wait for the task that waits for records
                 pass
 
     # --- what to consume ------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ class AIOKafkaConsumer:
         pattern: str | None = None,
         listener: ConsumerRebalanceListener | None = None,
     ) -> None:
-        """Topics, or a regular expression. Without a group all partitions are read."""
+        """Subscribe to topics, or to a regular expression. Without a group all partitions are read."""
         if bool(topics) == bool(pattern):
             raise TypeError("give either topics or a pattern")
         if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
@@ -230,19 +232,19 @@ class AIOKafkaConsumer:
         await consumer.unsubscribe()
 
     def subscription(self) -> frozenset[str]:
-        """The topics; for a pattern, those that it matches."""
+        """The subscribed topics; for a pattern, the topics that it matches."""
         return self._kwire_topics if self._kwire_topics else self._kwire_consumer.subscription()
 
     def assignment(self) -> frozenset[TopicPartition]:
-        """The partitions this consumer has."""
+        """The assigned partitions."""
         if self._kwire_by_hand is not None:
             return self._kwire_by_hand
         return self._kwire_consumer.assignment() if self._kwire_topics or self._kwire_pattern else frozenset()
 
     async def _kwire_settle(self) -> None:
-        """Do what was put off. What is cancelled in the middle is done again by the next call.
+        """Carry out the queued calls. One that is cancelled is carried out again by the next call.
 
-        In a listener that is what fits there: what changes the subscription waits until the rebalance is over.
+        In a listener, calls that change the subscription stay queued until the rebalance is over.
         """
         is_in_listener = self._kwire_consumer._session.state.callback is not None
         while self._kwire_later and (self._kwire_later[0].fits_listener or not is_in_listener):
@@ -262,7 +264,7 @@ class AIOKafkaConsumer:
     # --- records --------------------------------------------------------------------------------------------
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
-        """The next record, of these partitions if some are named. Waits for it as long as it takes."""
+        """Return the next record, of these partitions if some are named. Waits for it without a time limit."""
         _check_partitions(partitions)
         while True:
             if not partitions and (record := self._kwire_at_once()) is not None:
@@ -272,7 +274,7 @@ class AIOKafkaConsumer:
             self._kwire_check_running()
 
     def _kwire_at_once(self) -> ConsumerRecord[Any, Any] | None:
-        """A record that is at hand, if nothing is to be done before and it is not the turn of other tasks."""
+        """A buffered record, unless there are queued calls, or it is the turn of other tasks."""
         is_due = monotonic_ms() - self._kwire_consumer._gave_way_ms > PORTION_MS
         if is_due or self._kwire_later or self._kwire_is_stopped or self._kwire_polls.locked():
             return None
@@ -281,7 +283,7 @@ class AIOKafkaConsumer:
     async def getmany(
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> RecordsOfPartitions:
-        """Records by partition, none when `timeout_ms` are over."""
+        """Return records by partition; none if there are none within `timeout_ms`."""
         _check_partitions(partitions)
         if max_records is not None and max_records < 1:
             raise ValueError("`max_records` must be a positive Integer")
@@ -296,7 +298,7 @@ class AIOKafkaConsumer:
     async def _kwire_next(
         self, partitions: Collection[TopicPartition], wait_s: float, most: int
     ) -> RecordsOfPartitions:
-        """Up to so many records, waiting for the first of them. One task at a time."""
+        """The next records, up to so many; waits for the first. One task at a time."""
         self._kwire_check_running()
         with raised_as_theirs():
             try:
@@ -311,7 +313,7 @@ class AIOKafkaConsumer:
                         found = self._kwire_at_hand(most)
                     return found
             except Exception:
-                if self._kwire_is_stopped:  # by another task
+                if self._kwire_is_stopped:  # stopped by another task
                     return {}
                 raise
 
@@ -328,7 +330,7 @@ class AIOKafkaConsumer:
             await self._kwire_poll(wait_s)
             found = self._kwire_loop.take_by_partition(most, record_of, partitions=wanted)
         finally:
-            session.state.delivery.interrupt()  # what is returned counts as delivered when the program comes back
+            session.state.delivery.interrupt()  # the records count as delivered when the program calls again
             session.positions.set_backpressure(others & self._kwire_consumer.assignment(), Cursor.MAIN, is_on=False)
         return found
 
@@ -336,7 +338,7 @@ class AIOKafkaConsumer:
         session = self._kwire_consumer._session
         if session.state.view.subscribed or session.whole_topics.names:
             await self._kwire_consumer._poll(wait_s, to_loop=True)
-        else:  # there kwire raises
+        else:  # where kwire would raise
             await asyncio.sleep(wait_s)
         self._kwire_polled_at_ms = int(time.time() * 1000)
         self._kwire_loop.begin()
@@ -368,7 +370,7 @@ class AIOKafkaConsumer:
     # --- offsets --------------------------------------------------------------------------------------------
 
     async def commit(self, offsets: Offsets | None = None) -> None:
-        """What has been returned, or these offsets."""
+        """Commit the records that have been returned, or these offsets."""
         self._kwire_check_group()
         chosen = None if offsets is None else _offsets(offsets)
         self._kwire_check_committable(chosen or {})
@@ -377,7 +379,7 @@ class AIOKafkaConsumer:
             await self._kwire_consumer.commit_sync(chosen)
 
     async def committed(self, partition: TopicPartition) -> int | None:
-        """The offset; None without a commit."""
+        """The committed offset; None if nothing is committed."""
         self._kwire_check_group()
         tp = TopicPartition(*partition)
         with raised_as_theirs():
@@ -385,19 +387,19 @@ class AIOKafkaConsumer:
         return None if found is None else found.offset
 
     async def position(self, partition: TopicPartition) -> int:
-        """Behind the last record that was returned."""
+        """The offset behind the last record that was returned."""
         self._kwire_check_assigned([partition])
         with raised_as_theirs():
             await self._kwire_settle()
             return await self._kwire_consumer.position(TopicPartition(*partition))
 
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The end, as far as fetches have told."""
+        """The high watermark, as of the last fetch."""
         ends = self._kwire_log_ends(partition)
         return None if ends is None else ends.high_watermark
 
     def last_stable_offset(self, partition: TopicPartition) -> int | None:
-        """Where the first transaction that is open begins, or else the end."""
+        """The offset at which the first open transaction begins; without one, the end of the partition."""
         ends = self._kwire_log_ends(partition)
         return None if ends is None else ends.last_stable_offset
 
@@ -409,7 +411,7 @@ class AIOKafkaConsumer:
         return session.link.run(session.positions.log_ends(TopicPartition(*partition)))
 
     def last_poll_timestamp(self, partition: TopicPartition) -> int | None:
-        """When records were asked for last, in ms since 1970; not the partition's own time."""
+        """The time of the last poll, in ms since 1970; it is the same for all partitions."""
         assert partition in self.assignment(), "Partition is not assigned"
         return self._kwire_polled_at_ms
 
@@ -417,13 +419,13 @@ class AIOKafkaConsumer:
         if (given := _offset(offset)) is None or given < 0:
             raise ValueError("Offset must be a positive integer")
         self._kwire_check_assigned([partition])
-        self._kwire_consumer._session.state.delivery.interrupt()  # what is at hand waits for the seek
+        self._kwire_consumer._session.state.delivery.interrupt()  # buffered records wait for the seek
         self._kwire_later.append(
             _Later(partial(self._kwire_seek, TopicPartition(*partition), offset), fits_listener=True)
         )
 
     async def _kwire_seek(self, tp: TopicPartition, offset: int) -> None:
-        if tp in self._kwire_consumer.assignment():  # else it was given back meanwhile
+        if tp in self._kwire_consumer.assignment():  # else it was revoked meanwhile
             await self._kwire_consumer.seek(tp, offset)
 
     async def seek_to_beginning(self, *partitions: TopicPartition) -> bool:
@@ -444,7 +446,7 @@ class AIOKafkaConsumer:
         return True
 
     async def seek_to_committed(self, *partitions: TopicPartition) -> dict[TopicPartition, int | None]:
-        """Answers the offsets; a partition without one stays where it is."""
+        """Seek to the committed offsets, and return them. A partition without one stays where it is."""
         found = {tp: await self.committed(tp) for tp in self._kwire_chosen(partitions)}
         with raised_as_theirs():
             await self._kwire_settle()
@@ -484,7 +486,8 @@ class AIOKafkaConsumer:
         self._kwire_hold()
 
     def _kwire_hold(self) -> None:
-        """What is assigned by hand, and not yet to the consumer, is paused when it is."""
+        """Pause what is assigned. Partitions whose manual assignment is still queued are paused once it is carried
+        out."""
         with raised_as_theirs():
             owned = self._kwire_consumer.assignment()
             self._kwire_consumer.pause(self._kwire_paused & owned)
@@ -506,7 +509,7 @@ class AIOKafkaConsumer:
             return (await self._kwire_consumer.list_topics()).keys() - INTERNAL_TOPICS
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """Their numbers, as `start()` has learned them; None of a topic that was not asked for."""
+        """The numbers of the partitions, as `start()` has learned them; None for a topic that was not asked for."""
         return self._kwire_partitions.get(topic) or None
 
     # --- checks ---------------------------------------------------------------------------------------------
@@ -545,11 +548,11 @@ class AIOKafkaConsumer:
         await self.stop()
 
 
-_OWN_GETONE = AIOKafkaConsumer.getone  # a program, or what traces it, may put another one in its place
+_OWN_GETONE = AIOKafkaConsumer.getone  # a program or a tracer may replace it
 
 
 class _Listener(AsyncRebalanceListener):
-    """Calls a listener of aiokafka's, which is not given the consumer and hears nothing of `stop()`."""
+    """Calls a listener of aiokafka's, without the consumer as an argument, and not for `stop()`."""
 
     def __init__(self, owner: AIOKafkaConsumer, listener: ConsumerRebalanceListener | None) -> None:
         self._owner = owner
@@ -562,7 +565,7 @@ class _Listener(AsyncRebalanceListener):
         for topic in topics:
             owner._kwire_partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
         if self._listener is not None:
-            if not self._was_revoked:  # there, each rebalance begins with that, even of nothing
+            if not self._was_revoked:  # in aiokafka each rebalance begins with this call, even without partitions
                 given_up, owner._kwire_given_up = owner._kwire_given_up, frozenset()
                 await self._tell(self._listener.on_partitions_revoked, given_up)
             self._was_revoked = False
@@ -582,7 +585,7 @@ class _Listener(AsyncRebalanceListener):
     async def _tell(
         self, method: Callable[[set[TopicPartition]], Awaitable[None] | None], partitions: Partitions
     ) -> None:
-        """What a listener raises is logged, and the rebalance goes on."""
+        """Call the listener. If it raises, that is logged, and the rebalance goes on."""
         try:
             answer = method(set(partitions))
             if inspect.isawaitable(answer):

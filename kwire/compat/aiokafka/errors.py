@@ -1,4 +1,4 @@
-"""The exceptions of aiokafka, under its names, and kwire's as these."""
+"""The exceptions of aiokafka, under its names, and their translation from kwire's."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ class IllegalOperation(Exception):  # noqa: N818 - aiokafka's name
 
 
 class RecordTooLargeError(KafkaError):
-    """aiokafka's, for records that do not fit a fetch; kwire reads those."""
+    """A record does not fit into a fetch. kwire never raises it: it reads such records."""
 
 
 kafka_errors = by_code(vars(python_errors))
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """The exception of a code that a broker has answered."""
+    """The exception for a broker's error code."""
     return kafka_errors.get(error_code, UnknownError)
 
 
 def error_of(error: errors.KafkaError) -> KafkaError:
-    """kwire's error as aiokafka's."""
+    """aiokafka's exception for an error of kwire."""
     return translated(error, BY_KIND, for_code)
 
 
 @contextmanager
 def raised_as_theirs() -> Iterator[None]:
-    """kwire's exceptions become aiokafka's; those of the settings are ValueErrors already."""
+    """Raise aiokafka's exceptions in place of kwire's. Errors of settings stay as they are: they are ValueErrors
+    already."""
     try:
         yield
     except errors.ConfigError:

@@ -1,4 +1,4 @@
-"""`create_ssl_context`, as programs of aiokafka make theirs."""
+"""`create_ssl_context`, as aiokafka has it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def create_ssl_context(
     password: str | None = None,
     crlfile: str | None = None,
 ) -> ssl.SSLContext:
-    """A context that checks brokers, and shows them a certificate if there is one. Without authorities it takes the
-    system's."""
-    import ssl  # few need it
+    """An SSL context that checks brokers' certificates, and shows them the client's if there is one. Without
+    authorities it trusts the system's."""
+    import ssl  # few programs need it
 
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH, cafile=cafile, capath=capath, cadata=cadata)
     if crlfile is not None:

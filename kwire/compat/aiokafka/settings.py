@@ -1,4 +1,4 @@
-"""Settings as aiokafka's consumer takes them, with its defaults where kwire has others."""
+"""The settings of aiokafka's consumer, with its defaults where kwire's differ."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kwire.model import Header
 
 log = logging.getLogger("kwire.compat")
 
-# Members that still run aiokafka offer this one alone.
+# The only assignor of members that still run aiokafka.
 _DEFAULTS: Mapping[str, object] = {
     "partition_assignment_strategy": ("roundrobin",),
     "session_timeout_ms": 10_000,
     "request_timeout_ms": 40_000,
 }
-# What one poll takes at most; `max_poll_records` is then what `getmany` returns at most.
+# The limit of one poll of kwire; `max_poll_records` limits what `getmany` returns.
 _POLL_RECORDS = 10_000
-# aiokafka's way of working, which kwire has no counterpart for.
+# Settings of aiokafka's implementation, which kwire has no counterpart for.
 _WITHOUT_EFFECT = ("loop", "api_version", "consumer_timeout_ms")
 _WARNED_OF = ("rebalance_timeout_ms", "sasl_kerberos_domain_name")
 
 
 def most_records(configs: Mapping[str, object]) -> int:
-    """What a `getmany` returns at most."""
+    """How many records one `getmany` returns at most."""
     most = configs.get("max_poll_records")
     if most is None:
         return _POLL_RECORDS
@@ -37,7 +37,7 @@ def most_records(configs: Mapping[str, object]) -> int:
 
 
 def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
-    """What an `AsyncConsumer` is made with."""
+    """The settings of the `AsyncConsumer`."""
     given = {
         name: plain(name, value) for name, value in configs.items() if value is not None and name not in _WITHOUT_EFFECT
     }
@@ -46,7 +46,7 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
     if unused := [name for name in _WARNED_OF if given.pop(name, None) is not None]:
         log.warning("without effect in kwire (see docs/migration.md): %s", ", ".join(unused))
     if "group_id" not in given:
-        given.pop("enable_auto_commit", None)  # on by default there, and without effect
+        given.pop("enable_auto_commit", None)  # on by default in aiokafka, and without effect
     if given.get("security_protocol", "PLAINTEXT") in ("PLAINTEXT", "SSL"):
         given.pop("sasl_mechanism", None)
     given["bootstrap_servers"] = with_ports(given.get("bootstrap_servers", "localhost"))
@@ -60,7 +60,7 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
 
 
 class _Deserializer:
-    """A function of aiokafka's users: it is called for nulls as well."""
+    """A deserializer function of an aiokafka program: unlike kwire's, it is called for nulls, too."""
 
     def __init__(self, function: Callable[[bytes | None], object]) -> None:
         self._function = function

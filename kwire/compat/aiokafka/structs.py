@@ -1,4 +1,4 @@
-"""The values of aiokafka."""
+"""aiokafka's value types."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _new = object.__new__
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What is committed."""
+    """A committed offset."""
 
     offset: int
     metadata: str
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """What `offsets_for_times` answers."""
+    """The result of `offsets_for_times` for one partition."""
 
     offset: int
     timestamp: int | None
@@ -47,7 +47,7 @@ class ConsumerRecord(Generic[KT, VT]):
 
 
 def record_of(record: Record[KT, VT]) -> ConsumerRecord[KT, VT]:
-    """kwire's record as aiokafka's. Not by `__init__`, which takes half as long again."""
+    """aiokafka's record for one of kwire's. Not made by `__init__`, which takes half as long again."""
     found: ConsumerRecord[KT, VT] = _new(ConsumerRecord)
     topic, partition, offset, timestamp, kind, key, value, headers, _, key_size, value_size = record
     found.topic, found.partition, found.offset = topic, partition, offset

@@ -1,4 +1,4 @@
-"""The consumers of confluent-kafka, over kwire's. `error` is the module of that name there."""
+"""The adapter for confluent-kafka: its consumers, over kwire's. `error` stands for its module of that name."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`AIOConsumer` as confluent-kafka's module of this name has it: the same calls, awaited.
+"""`AIOConsumer`, as in confluent-kafka's module of this name: the calls of `Consumer`, awaited.
 
-Calls that wait for brokers run in threads of an executor. The event loop's own thread takes the messages, right before
-they are returned: a poll that is cancelled loses none. Callbacks may be coroutine functions, and run on the event loop.
-Meanwhile the thread of the poll waits for them, and makes the calls that they await: it holds the consumer, so another
-thread could not.
+Calls that wait for brokers run in threads of an executor. The event loop's thread takes messages right before they are
+returned, so that a cancelled poll loses none. Callbacks may be coroutine functions, and run on the event loop. The
+thread of the poll waits for a callback, and makes the calls that it awaits: no other thread could, since this one holds
+the consumer.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ T = TypeVar("T")
 OnPartitions: TypeAlias = "Callable[[AIOConsumer, list[TopicPartition]], object]"
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "on_commit")
-# As long as a thread waits at a time: an interpreter that ends waits for it.
+# How long a thread waits at a time: when the interpreter exits, it waits for the thread.
 _STEP_S = 1.0
 
 
 class _Jobs:
-    """The calls of a callback, on their way to the thread that waits for it. All but `work` is for the event loop."""
+    """A callback's calls, handed to the thread that waits for the callback. The event loop uses all methods but
+    `work`."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.is_open = True
 
     def close(self) -> None:
-        """The callback has returned; what it has left behind makes its calls as others do."""
+        """Note that the callback has returned: tasks that it has left behind make their calls as others do."""
         self.is_open = False
         self._jobs.put(None)
 
@@ -54,7 +55,7 @@ class _Jobs:
         return await asyncio.wrap_future(answer)
 
     def work(self, loop: asyncio.AbstractEventLoop) -> bool:
-        """Until it is closed; false if it never will be, since the event loop has ended."""
+        """Make the calls until `close`. Returns False if the event loop has ended, so that `close` never comes."""
         while True:
             try:
                 job = self._jobs.get(timeout=_STEP_S)
@@ -80,18 +81,19 @@ _jobs_of_callback: ContextVar[_Jobs | None] = ContextVar("kwire_jobs_of_callback
 
 
 def _open_jobs() -> _Jobs | None:
-    """Where the calls of a callback go; None outside of one."""
+    """Where calls go inside a callback; None outside of one."""
     jobs = _jobs_of_callback.get()
     return jobs if jobs is not None and jobs.is_open else None
 
 
 class AIOConsumer:
-    """A consumer of one dictionary of settings, for asyncio. See confluent_kafka.aio.AIOConsumer.
+    """A consumer for asyncio with confluent-kafka's API. See confluent_kafka.aio.AIOConsumer.
 
     Args:
-        consumer_conf: As of a `Consumer`. `error_cb`, `stats_cb` and `on_commit` may be coroutine functions.
+        consumer_conf: The settings, as of a `Consumer`. `error_cb`, `stats_cb` and `on_commit` may be coroutine
+            functions.
         max_workers: How many threads the executor has, if none is given.
-        executor: What runs calls that wait. It stays open when the consumer is closed.
+        executor: The executor of calls that wait. `close` does not shut it down.
     """
 
     def __init__(
@@ -108,12 +110,12 @@ class AIOConsumer:
         self._polls = asyncio.Lock()
         self._failures = FailureWatch()  # of the task; the calls are made in threads
         self._step: Future[list[Message] | None] | None = None
-        """A poll's wait, which goes on in its thread when the poll is cancelled."""
+        """The wait of a poll, which goes on in its thread when the poll is cancelled."""
 
     # --- messages -------------------------------------------------------------------------------------------
 
     async def poll(self, timeout: float | None = -1) -> Message | None:
-        """One message, or None when `timeout` seconds are over."""
+        """Return one message, or None if there is none within `timeout` seconds."""
         self._failures.begin()
         if _open_jobs() is not None:
             return await self._call(self._consumer.poll, timeout)
@@ -131,7 +133,7 @@ class AIOConsumer:
                     return message
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Up to so many messages; fewer when `timeout` seconds are over."""
+        """Return up to so many messages; fewer if `timeout` seconds are over."""
         self._failures.begin()
         session, until_s = self._consumer._kwire, until(timeout)
         session.check_open()
@@ -139,7 +141,7 @@ class AIOConsumer:
         if _open_jobs() is not None:
             return await self._call(self._consumer.consume, num_messages, timeout)
         if num_messages == 1:
-            message = await AIOConsumer.poll(self, timeout)  # not a subclass's, which may call this
+            message = await AIOConsumer.poll(self, timeout)  # not the method of a subclass, which may call this one
             return [] if message is None else [message]
         async with self._polls:
             while num_messages:
@@ -151,7 +153,8 @@ class AIOConsumer:
         return []
 
     async def _polled(self, until_s: float, least: int) -> list[Message] | None:
-        """See `Session.polled`. What a cancelled call has begun is waited for by the next one, and is its answer."""
+        """As `Session.polled`. If a call was cancelled, the next one waits for what it has begun, and returns its
+        result."""
         session = self._consumer._kwire
         if self._step is None:
             session.check_open()
@@ -176,7 +179,7 @@ class AIOConsumer:
         on_revoke: OnPartitions | None = None,
         on_lost: OnPartitions | None = None,
     ) -> None:
-        """The functions may be coroutine functions. They are given this consumer."""
+        """Subscribe to topics. The callbacks may be coroutine functions, and are given this consumer."""
         functions = (on_assign, on_revoke, on_lost)
         given = [function and self._wrap_callback(partial(_told, self, function)) for function in functions]
         await self._call(self._consumer.subscribe, topics, *given)
@@ -266,7 +269,7 @@ class AIOConsumer:
     async def _call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         called = partial(function, *args, **kwargs)
         if self._consumer._kwire.is_closed:
-            return called()  # says so
+            return called()  # raises that it is closed
         if (jobs := _open_jobs()) is not None:
             return await jobs.call(called)
         return await asyncio.wrap_future(self._submit(called))
@@ -276,11 +279,12 @@ class AIOConsumer:
         return self.executor.submit(function)
 
     def _wrap_callback(self, callback: Callable[..., object]) -> Callable[..., object]:
-        """What a thread calls: it waits for the callback, which runs on the event loop, and makes its calls."""
+        """A function that a thread calls: it has the callback run on the event loop, waits for it, and makes its
+        calls."""
 
         def called(*args: object) -> object:
             jobs = _Jobs()
-            assert self._loop is not None  # a thread has come from there
+            assert self._loop is not None  # `_submit` has set it before the thread ran
             running = _run(partial(callback, *args), jobs)
             answer = asyncio.run_coroutine_threadsafe(running, self._loop)
             if not jobs.work(self._loop):
@@ -292,7 +296,7 @@ class AIOConsumer:
 
 
 def _looked_at(answer: asyncio.Future[T]) -> None:
-    """asyncio does not complain that nobody has: the next poll will."""
+    """Mark the exception as retrieved, so that asyncio does not log it: the next poll raises it."""
     if not answer.cancelled():
         answer.exception()
 

@@ -1,4 +1,4 @@
-"""What programs give to the calls of a consumer, as kwire takes it, and partitions as programs take them."""
+"""Arguments of a consumer's calls, checked and converted for kwire; and partitions, converted for programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kwire.consumer.arguments import MAX_TIMESTAMP_MS
 from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
-# Of the characters that names of topics are made of. librdkafka's patterns are POSIX's, and take these.
+# POSIX's character classes, which librdkafka's patterns may have, with the characters of topic names in each.
 _POSIX_CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",
@@ -35,7 +35,7 @@ _POSIX_CLASS = re.compile(rf"\[:({'|'.join(_POSIX_CLASSES)}):\]")
 
 
 def key_of(one: TopicPartition) -> Partition:
-    """It as kwire has it. It may be confluent-kafka's own, as programs have it that keep the AdminClient."""
+    """kwire's partition for a program's. That may be confluent-kafka's own, in programs that keep its AdminClient."""
     try:
         return Partition(one.topic, one.partition)
     except AttributeError:
@@ -43,7 +43,7 @@ def key_of(one: TopicPartition) -> Partition:
 
 
 def check_starts(partitions: Sequence[TopicPartition]) -> None:
-    """Whether their offsets are some that one can begin at."""
+    """Check that the offsets are valid starts."""
     for one in partitions:
         key = key_of(one)
         if OFFSET_TAIL < one.offset < OFFSET_BEGINNING and one.offset not in (OFFSET_STORED, OFFSET_INVALID):
@@ -51,7 +51,7 @@ def check_starts(partitions: Sequence[TopicPartition]) -> None:
 
 
 def check_times(partitions: Sequence[TopicPartition]) -> None:
-    """Whether their offsets are times that can be looked for."""
+    """Check that the offsets are times that can be looked up."""
     if not partitions:
         raise exception(KafkaError._INVALID_ARG, "no partitions are given")
     for one in partitions:
@@ -61,19 +61,19 @@ def check_times(partitions: Sequence[TopicPartition]) -> None:
 
 
 def check_count(messages: int) -> None:
-    """Of how many messages there may be at most."""
+    """Check a number of messages."""
     if not 0 <= messages <= _MOST_MESSAGES:
         raise ValueError("num_messages must be between 0 and 1000000 (1M)")
 
 
 def check_time(timeout: float) -> None:
-    """kwire answers nothing where nothing may be waited for, as Java does; here that is an error."""
+    """Refuse a timeout of 0, for which kwire would return nothing, as Java does."""
     if timeout == 0:
         raise exception(KafkaError._TIMED_OUT, "brokers cannot answer within 0 s")
 
 
 def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
-    """Names, or one pattern of them all, if some begin with ^."""
+    """The topic names, or one pattern for all of them if some begin with ^."""
     if any(not isinstance(topic, str) for topic in topics):
         raise TypeError("expected list of topic unicode strings")
     if not any(topic.startswith("^") for topic in topics):
@@ -87,7 +87,7 @@ def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
 
 
 def answered(tp: Partition, at: OffsetAndMetadata | None) -> TopicPartition:
-    """What programs are told of an offset; an empty metadata, which brokers have for none, is none."""
+    """A committed offset for programs. Empty metadata, which is what brokers answer without any, becomes None."""
     if at is None:
         return TopicPartition(tp.topic, tp.partition)
     return TopicPartition(tp.topic, tp.partition, at.offset, at.metadata or None, at.leader_epoch)
@@ -117,7 +117,7 @@ def offset_of(one: TopicPartition) -> OffsetAndMetadata:
 
 
 def _offset_behind(message: Message) -> dict[Partition, OffsetAndMetadata]:
-    """Nothing, of a message that a program has made without an offset."""
+    """The offset behind a message; None if a program has made the message without an offset."""
     if message.error() is not None:
         raise exception(KafkaError._INVALID_ARG, "this message is an error")
     if (place := _place_of(message)) is None:

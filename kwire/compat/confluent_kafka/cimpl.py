@@ -1,4 +1,4 @@
-"""The names of confluent-kafka's C module, which programs import from it as well."""
+"""The names of confluent-kafka's C module, from which some programs import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The codes of `KafkaError`, as librdkafka has them: negative ones are the client's own, the others Kafka's.
+"""The codes of `KafkaError`, as in librdkafka: negative ones are the client's own, the others are Kafka's.
 
 librdkafka's names of Kafka's codes are not always Kafka's.
 """
@@ -217,7 +217,7 @@ _LOCAL_TEXTS = {
 
 
 def text_of(code: int) -> str:
-    """What a code means, for a person; of most of the client's own codes, its name."""
+    """A description of a code; for most of the client's own codes, the name."""
     if code not in NAMES:
         return f"Err-{code}?"
     return f"Broker: {ErrorCode.of(code).meaning}" if code >= -1 else f"Local: {_LOCAL_TEXTS.get(code, NAMES[code])}"

@@ -1,4 +1,4 @@
-"""Commits of a consumer of confluent-kafka: what is stored, and who is told."""
+"""Commits of the adapter for confluent-kafka: stored offsets are committed, and callbacks are told."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from kwire.model import TopicPartition as Partition
 
 log = logging.getLogger("kwire.compat")
 
-# What stands in a commit's way and will not in that of the next one, which covers its offsets, too.
+# Errors after which the next commit, which covers the same offsets, may succeed.
 _FOR_THE_NEXT_COMMIT = (errors.RetriableError, errors.RebalanceInProgressError)
 
 
 class Commits:
-    """Part of a `Session`."""
+    """The commits of a `Session`."""
 
     def __init__(self, own: OwnSettings, consumer: Consumer[bytes, bytes], turns: Turns) -> None:
         self._own = own
@@ -39,12 +39,12 @@ class Commits:
         self._last_commit_ms = float(consumer.config.default_api_timeout_ms)
 
     def in_background(self, now_s: float) -> None:
-        """What is due."""
+        """Begin the background commit, if it is due."""
         if due := self.stored.due(now_s):
             self.begin(due)
 
     def begin(self, offsets: Mapping[Partition, OffsetAndMetadata] | None) -> None:
-        """Without waiting; None for what kwire counts as returned."""
+        """Begin a commit without waiting; None stands for the offsets that kwire counts as returned."""
         self._consumer.commit_async(offsets, callback=self._done)
 
     def _done(self, offsets: Mapping[Partition, OffsetAndMetadata], error: Exception | None) -> None:
@@ -61,12 +61,12 @@ class Commits:
     # --- before partitions are given up ---------------------------------------------------------------------
 
     def begin_last(self, partitions: Partitions) -> None:
-        """What is stored of these and not committed, with auto-commit."""
+        """Begin to commit what is stored of these and not committed, with auto-commit."""
         if left := self._left(partitions):
             self.begin(left)
 
     def last(self, partitions: Partitions) -> None:
-        """The same, and that is waited for: afterwards they are not this member's."""
+        """As `begin_last`, and wait for it: afterwards the partitions are another member's."""
         if not (left := self._left(partitions)):
             return
         link = self._consumer._session.link
@@ -83,5 +83,5 @@ class Commits:
         return {tp: at for tp, at in left.items() if tp in partitions}
 
     def hurry(self) -> None:
-        """The consumer is being closed, which does not take for ever."""
+        """Shorten the time of the last commit: the consumer is being closed."""
         self._last_commit_ms = COMMIT_SHARE_OF_CLOSE * self._consumer.config.close_timeout_ms

@@ -1,7 +1,6 @@
-"""`Consumer` as confluent-kafka has it, over kwire. Long, because every call a user has is in it.
+"""`Consumer` with confluent-kafka's API, over kwire. Long, because it has every call of the API.
 
-What `subscribe` and `assign` take are its own partitions, with offsets. Errors are a `KafkaException`, or the message
-of a poll.
+Partitions are `TopicPartition`s with offsets. An error is raised as a `KafkaException`, or is in the message of a poll.
 """
 
 from __future__ import annotations
@@ -40,10 +39,11 @@ OnPartitions: TypeAlias = "Callable[[Consumer, list[TopicPartition]], object]"
 
 
 class Consumer:
-    """A consumer of one dictionary of settings. See confluent_kafka.Consumer."""
+    """A consumer with confluent-kafka's API, set up by a dictionary of librdkafka's settings. See
+    confluent_kafka.Consumer."""
 
     _kwire = Session.__new__(Session)  # closed, until `__init__` has succeeded
-    """All there is: other names are those of subclasses."""
+    """The only attribute: all other names are free for subclasses."""
 
     def __init__(self, config: Mapping[str, object] | None = None, /, **settings: object) -> None:
         self._kwire = Session(OwnSettings.of({**(config or {}), **settings}))
@@ -64,19 +64,20 @@ class Consumer:
             session.consumer.subscribe(names_or_pattern(topics), listener=Listener(session, *functions))
 
     def unsubscribe(self) -> None:
-        """Partitions that were assigned by hand stay."""
+        """End the subscription. Partitions that were assigned by hand stay assigned."""
         with self._kwire.call() as session:
             if not session.is_assigned_by_hand():
                 session.consumer.unsubscribe()
 
     def unassign(self) -> None:
-        """In `on_assign` all that the group has given is left alone. In `on_revoke` this changes nothing: what is
-        revoked goes when the callback is done."""
+        """Give up partitions that were assigned by hand. In `on_assign`, none of the partitions from the group is read.
+        In `on_revoke` this changes nothing: revoked partitions are given up after the callback."""
         with self._kwire.call() as session:
             session.assign([])
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """In `on_assign` this says which of the group's partitions are read, and from where."""
+        """Assign partitions by hand. In `on_assign`, this says which of the group's partitions are read, and from
+        where."""
         with self._kwire.call() as session:
             session.assign(partitions)
 
@@ -111,26 +112,26 @@ class Consumer:
     # --- records --------------------------------------------------------------------------------------------
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """One message, or None when `timeout` seconds are over."""
+        """Return one message, or None if there is none within `timeout` seconds."""
         session = self._kwire
         session.begin_poll()
         try:
             message = session.loop.next(Message.of)
             return message if message is not None else session.awaited(timeout)
         finally:
-            session.polled_by = None  # nothing is called: an exception of a signal handler might strike there
+            session.polled_by = None  # no call from here on: a signal handler might raise in it
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Up to so many messages; fewer when `timeout` seconds are over, in front of an error, and where ends of
-        partitions are told of.
+        """Return up to so many messages; fewer if `timeout` seconds are over, before an error, or if the end of a
+        partition is reported.
 
-        Until it returns none of them counts as delivered, so no commit in the background covers them.
+        No message counts as delivered before this returns, so no background commit covers it.
         """
         session = self._kwire
         session.check_open()
         check_count(num_messages)
         if num_messages == 1:
-            message = Consumer.poll(self, timeout)  # not a subclass's, which may call this
+            message = Consumer.poll(self, timeout)  # not the method of a subclass, which may call this one
             return [] if message is None else [message]
         session.begin_poll()
         try:
@@ -141,7 +142,8 @@ class Consumer:
     # --- offsets --------------------------------------------------------------------------------------------
 
     def store_offsets(self, message: Message | None = None, offsets: Sequence[TopicPartition] | None = None) -> None:
-        """To be committed by `commit()`, or in the background. Partitions that are not assigned are left out."""
+        """Store offsets, which `commit()` or a background commit commits. Partitions that are not assigned are left
+        out."""
         with self._kwire.call() as session:
             if message is None and offsets is None:
                 raise ValueError("expected either message or offsets")
@@ -163,8 +165,8 @@ class Consumer:
         offsets: Sequence[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
-        """What is stored and not committed; or the message's offset, or these. Answers what was committed, if it
-        waits: of the assigned partitions those with OFFSET_INVALID are not."""
+        """Commit the stored offsets, the offset of a message, or these. Returns what was committed, if it waits;
+        assigned partitions without a commit have OFFSET_INVALID."""
         with self._kwire.call() as session:
             session.note_returned()
             chosen = offsets_of(message, offsets)
@@ -189,7 +191,7 @@ class Consumer:
         return [answered(key_of(one), found[key_of(one)]) for one in partitions]
 
     def position(self, partitions: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """Behind the last message of each that was returned."""
+        """Return, for each partition, the offset behind the last message that was returned."""
         with self._kwire.look() as session:
             return [answered(key_of(one), session.positions.get(key_of(one))) for one in partitions]
 
@@ -203,7 +205,8 @@ class Consumer:
         timeout: float = -1,
         cached: bool = False,  # noqa: ARG002
     ) -> tuple[int, int]:
-        """The first offset, and the one behind the last. They are asked for, cached or not."""
+        """Return the first offset of a partition, and the offset behind the last. Brokers are asked, even if
+        `cached`."""
         with self._kwire.look() as session:
             check_time(timeout)
             if session.look_up.missing([partition], timeout):
@@ -213,14 +216,15 @@ class Consumer:
         return low[key_of(partition)], high[key_of(partition)]
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
-        """The offset of each partition is a time, in ms, or OFFSET_BEGINNING or OFFSET_END. Answers OFFSET_END where
-        all are older. A partition that is not there has an error in the answer; if none is there, that is raised."""
+        """Look up offsets by time. The `offset` of each partition is a time in ms, OFFSET_BEGINNING or OFFSET_END. The
+        answer is OFFSET_END if all records are older. A partition that does not exist has an error in the answer; if
+        none of them exists, the error is raised."""
         with self._kwire.look() as session:
             check_time(timeout)
             return session.look_up.offsets_for_times(partitions, timeout)
 
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
-        """Those that are not assigned (any more) are passed over."""
+        """Pause partitions. Those that are not assigned (any more) are skipped."""
         with self._kwire.look() as session:
             session.consumer.pause(session.owned(partitions))
 
@@ -241,17 +245,17 @@ class Consumer:
             return cluster_metadata(session.look_up.topics(wanted, timeout), wanted or frozenset())
 
     def memberid(self) -> str | None:
-        with self._kwire.look() as session, contextlib.suppress(errors.CommitFailedError):  # put out of its group
+        with self._kwire.look() as session, contextlib.suppress(errors.CommitFailedError):  # removed from its group
             return session.consumer.group_metadata().member_id or None
         return None
 
     def consumer_group_metadata(self) -> bytes:
-        """What confluent-kafka's own producer takes in `send_offsets_to_transaction()`."""
+        """The group metadata that confluent-kafka's own producer needs in `send_offsets_to_transaction()`."""
         with self._kwire.look() as session:
             return librdkafka_group_metadata(session.consumer.group_metadata())
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
-        """Used for each later login by PLAIN or SCRAM. Open connections stay as they are."""
+        """Set the user name and password of later logins by PLAIN or SCRAM. Open connections stay as they are."""
         self._kwire.check_open()
         self._kwire.own.credentials.set(username, password)
 

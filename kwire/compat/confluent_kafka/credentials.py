@@ -1,4 +1,4 @@
-"""User name and password of one consumer, which the program may change while it runs."""
+"""The user name and password of a consumer, which the program may change while the consumer runs."""
 
 from __future__ import annotations
 

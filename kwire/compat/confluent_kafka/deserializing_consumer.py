@@ -1,7 +1,7 @@
-"""`DeserializingConsumer` as confluent-kafka has it: messages one by one, with what its deserializers make of them.
+"""`DeserializingConsumer` with confluent-kafka's API: it returns messages one by one, deserialized.
 
-They are called for each message when it is polled, as there, so that one that fails is told with its message, and the
-next poll goes on behind it.
+Deserializers are called for each message when it is polled, as in confluent-kafka: the error of one that fails names
+its message, and the next poll goes on behind that message.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _DESERIALIZERS = ("key.deserializer", "value.deserializer")
 
 
 class Builder(Protocol):
-    """What `key.deserializer.builder` and `value.deserializer.builder` are, such as AvroDeserializerBuilder."""
+    """The type of `key.deserializer.builder` and `value.deserializer.builder`, such as AvroDeserializerBuilder."""
 
     def build(self, conf: dict[str, object], is_key: bool) -> tuple[Deserialize, dict[str, object]]:
-        """The deserializer, and the settings that are not its own."""
+        """Make the deserializer. Returns it with the settings that it does not use."""
 
 
 class DeserializingConsumer(Consumer, Generic[K, V]):
-    """A consumer of one dictionary of settings, `key.deserializer` and `value.deserializer` among them. See
+    """A consumer that deserializes, with the settings `key.deserializer` and `value.deserializer`. See
     confluent_kafka.DeserializingConsumer."""
 
     def __init__(self, conf: Mapping[str, object]) -> None:
         given = dict(conf)
-        self._owned_serdes: list[object] = []  # named as confluent-kafka's, in Python, for the sake of subclasses
+        self._owned_serdes: list[object] = []  # has the name of confluent-kafka's attribute, for subclasses
         wanted = [(name, given.pop(name, None), given.pop(f"{name}.builder", None)) for name in _DESERIALIZERS]
         left = dict(given)
         made: list[Deserialize | None] = []
@@ -59,7 +59,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         super().__init__(left)
 
     def close(self) -> None:
-        """Then the deserializers that a builder has made."""
+        """Close the consumer, then the deserializers that a builder has made."""
         super().close()
         built, self._owned_serdes = self._owned_serdes, []
         for one in built:
@@ -72,7 +72,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         self.close()
 
     def poll(self, timeout: float | None = -1) -> Message | None:
-        """One message, or None when `timeout` seconds are over. Raises what is an error, a `ConsumeError`."""
+        """Return one message, or None if there is none within `timeout` seconds. Raises `ConsumeError` for an error."""
         message = super().poll(timeout)
         if message is None:
             return None
@@ -91,7 +91,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         return message
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Not there, as it is not in confluent-kafka."""
+        """Not supported, as in confluent-kafka."""
         raise NotImplementedError
 
 

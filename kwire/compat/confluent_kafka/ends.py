@@ -1,4 +1,4 @@
-"""Where partitions end (`enable.partition.eof`): which end the program is to be told of next."""
+"""The ends of partitions that are reported to the program (`enable.partition.eof`)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from kwire import errors
 from kwire.consumer.sync import Consumer
 from kwire.model import TopicPartition
 
-# How often it is looked whether a partition is at its end, which asks the network thread for each.
+# How often ends are checked, which asks the network thread about each partition.
 ENDS_S = 0.1
 
 
 class PartitionEnds:
-    """Each end is told once, and again after a seek, a pause, or another assignment."""
+    """The ends of partitions. Each end is reported once, and again after a seek, a pause, or another assignment."""
 
     def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
         self._consumer = consumer
@@ -24,12 +24,13 @@ class PartitionEnds:
         self._looked_s = -math.inf
 
     def moved(self, partition: TopicPartition) -> None:
-        """It is read from elsewhere, or again after a pause. What fetches have told of its end may be older."""
+        """Note that the partition is read from another position, or again after a pause. What fetches have told of its
+        end may be older."""
         self._told.pop(partition, None)
         self._moved.add(partition)
 
     def next(self) -> tuple[TopicPartition, int] | None:
-        """A partition that is read, is at its end, and was not told of; and where that is."""
+        """The next partition that has reached an end which was not reported, and the offset of the end."""
         now_s = time.monotonic()
         if now_s < self._looked_s + ENDS_S:
             return None

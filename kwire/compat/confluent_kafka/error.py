@@ -1,4 +1,4 @@
-"""The exceptions of confluent-kafka, as its module of this name has them."""
+"""The exceptions of confluent-kafka's module of this name."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ T = TypeVar("T", bound="ConsumeError")
 
 
 def as_serialization_error(kind: type[T]) -> type[T]:
-    """The same, which is a `SerializationError` of confluent-kafka as well, where that is imported."""
+    """The class; if the program has imported confluent-kafka's `SerializationError`, a subclass of both."""
     return as_theirs(kind, "confluent_kafka.serialization", "SerializationError")
 
 
 class ConsumeError(KafkaException):
-    """What `DeserializingConsumer` raises. `exception` is the cause, `kafka_message` what has come."""
+    """Raised by `DeserializingConsumer`. `exception` is the cause, `kafka_message` the message that was read."""
 
     def __init__(
         self, kafka_error: KafkaError, exception: Exception | None = None, kafka_message: Message | None = None
@@ -52,7 +52,7 @@ class KeyDeserializationError(ConsumeError):
 
 
 class ValueDeserializationError(ConsumeError):
-    """The same, of a value."""
+    """A value could not be deserialized; its bytes are in `kafka_message`."""
 
     def __init__(self, exception: Exception | None = None, kafka_message: Message | None = None) -> None:
         super().__init__(KafkaError(KafkaError._VALUE_DESERIALIZATION, str(exception)), exception, kafka_message)

@@ -1,4 +1,4 @@
-"""`logger`: what kwire logs about one consumer goes to a logger of the program as well."""
+"""The setting `logger`: kwire's log lines about a consumer are forwarded to a logger of the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _KWIRE = logging.getLogger("kwire")
 
 
 class Target(Protocol):
-    """A `logging.Logger`, or what has this method of it."""
+    """A `logging.Logger`, or another object with this method."""
 
     def log(self, level: int, msg: object, *args: object, exc_info: object = None) -> object: ...
 
@@ -28,13 +28,14 @@ class _Forwarder(logging.Handler):
 
 
 def forward(target: Target, client_id: str, *, until_gone: object, with_debug: bool) -> None:
-    """Begin to, until somebody is collected. With `debug` there is a first line, as librdkafka has it.
+    """Forward log lines until `until_gone` is garbage-collected. With `debug` there is a first line, as in librdkafka.
 
     Args:
-        with_debug: `debug` is set: the logger `kwire` gets the level DEBUG, unless the program has chosen one for it.
+        with_debug: Whether `debug` is set: then the logger `kwire` gets the level DEBUG, unless the program has chosen
+            one for it.
     """
     if str(getattr(target, "name", "")).split(".")[0] == _KWIRE.name:
-        return  # it has these lines already; what it is given would be forwarded again
+        return  # it gets these lines already, and forwarding to it would not end
     if with_debug:
         target.log(logging.DEBUG, "INIT [%s] kwire %s", client_id, __version__)
         if _KWIRE.level == logging.NOTSET:

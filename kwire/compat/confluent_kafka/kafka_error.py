@@ -1,4 +1,4 @@
-"""`KafkaError` and `KafkaException` as confluent-kafka has them."""
+"""`KafkaError` and `KafkaException`, with confluent-kafka's API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ Text: TypeAlias = str
 
 @total_ordering
 class KafkaError(Codes, Exception):
-    """What went wrong, by librdkafka's codes. It is mostly told and seldom raised, but may stand behind `except`."""
+    """An error with a code of librdkafka's. Mostly an attribute or argument, seldom raised, but `except` may name
+    it."""
 
     def __init__(
         self,
@@ -27,7 +28,7 @@ class KafkaError(Codes, Exception):
         retriable: bool = False,
         txn_requires_abort: bool = False,
     ) -> None:
-        super().__init__(error, reason, fatal, retriable, txn_requires_abort)  # what pickle makes it of again
+        super().__init__(error, reason, fatal, retriable, txn_requires_abort)  # for pickle
         self._code = error
         self._reason = reason
         self._fatal = fatal
@@ -69,17 +70,17 @@ class KafkaError(Codes, Exception):
 
 
 class KafkaException(Exception):  # noqa: N818  confluent-kafka's name
-    """Its first argument is the `KafkaError`."""
+    """The exception that calls raise. Its first argument is the `KafkaError`."""
 
 
 T = TypeVar("T", bound=KafkaException)
 
 
 def as_theirs(kind: type[T], module: str = "confluent_kafka", name: str = "KafkaException") -> type[T]:
-    """The same, which is an exception of confluent-kafka's as well: who catches that has imported it, beside a Producer
-    for instance."""
+    """The class; if the program has imported confluent-kafka's exception, to catch it around a Producer for instance, a
+    subclass of both."""
     theirs = getattr(sys.modules.get(module), name, None)
-    if theirs is None or issubclass(kind, theirs):  # who puts this package in the place of theirs
+    if theirs is None or issubclass(kind, theirs):  # this package is in the place of confluent-kafka's
         return kind
     return cast("type[T]", _both(kind, theirs, (module, name)))  # type: ignore[arg-type]  # a class is hashable
 
@@ -87,7 +88,7 @@ def as_theirs(kind: type[T], module: str = "confluent_kafka", name: str = "Kafka
 @cache
 def _both(kind: type[KafkaException], theirs: type, place: tuple[str, str]) -> type:
     def reduced(error: KafkaException) -> tuple[object, ...]:
-        """Pickle looks classes up by their names, and would find the one that is not theirs."""
+        """Pickle looks a class up by its name, and would find the class without confluent-kafka's."""
         return _again, (kind, place, error.args), vars(error)
 
     return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__, "__reduce__": reduced})
@@ -116,7 +117,7 @@ _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
 
 
 def error_of(error: errors.KafkaError) -> KafkaError:
-    """kwire's error in librdkafka's terms."""
+    """The `KafkaError` for an error of kwire."""
     if isinstance(error, errors.BrokerError):
         code = error.code
     else:
@@ -125,8 +126,8 @@ def error_of(error: errors.KafkaError) -> KafkaError:
 
 
 def place_of(error: errors.KafkaError) -> tuple[str | None, int | None, int | None]:
-    """Topic, partition and offset of what went wrong, the first if there are several. As in librdkafka the partition is
-    0 where a whole topic is meant."""
+    """The topic, partition and offset that an error is about, the first if there are several. As in librdkafka, the
+    partition is 0 if the error is about a whole topic."""
     match error:
         case errors.TopicAuthorizationError(topics=topics) | errors.InvalidTopicError(topics=topics):
             return min(topics), 0, None
@@ -143,7 +144,7 @@ def place_of(error: errors.KafkaError) -> tuple[str | None, int | None, int | No
 
 @contextlib.contextmanager
 def exceptions() -> Iterator[None]:
-    """kwire's exceptions as confluent-kafka's."""
+    """Raise confluent-kafka's exceptions in place of kwire's."""
     try:
         with exceptions_of_callbacks():
             yield
@@ -153,7 +154,7 @@ def exceptions() -> Iterator[None]:
 
 @contextlib.contextmanager
 def exceptions_of_callbacks() -> Iterator[None]:
-    """What a callback of a rebalance has raised is raised itself."""
+    """Raise the exception that a rebalance callback has raised, without kwire's around it."""
     try:
         yield
         return

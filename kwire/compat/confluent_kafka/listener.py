@@ -1,4 +1,4 @@
-"""The functions that `subscribe` is given, as a rebalance listener of kwire."""
+"""The callbacks of `subscribe`, as a rebalance listener of kwire."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Called: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
 class Listener(RebalanceListener):
-    """Calls the functions, which have the consumer already, with a list."""
+    """A listener that calls the callbacks with a list of partitions; the consumer is bound to them already."""
 
     def __init__(
         self, session: Session, on_assign: Called | None, on_revoke: Called | None, on_lost: Called | None

@@ -1,4 +1,4 @@
-"""Offsets that brokers are asked for. kwire waits for partitions that are not there; here they are errors at once."""
+"""Look-ups of offsets and topics. kwire waits for partitions that do not exist; here they are errors at once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from kwire.model import TopicPartition as Partition
 
 
 class LookUps:
-    """Part of a `Session`."""
+    """The look-ups of a `Session`."""
 
     def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
         self._consumer = consumer
 
     def check(self, partitions: Collection[Partition]) -> None:
-        """Raises: KafkaException, if one is not there; kwire would try for a while whether it is there after all."""
+        """Raises: KafkaException, if one of these does not exist; kwire would wait for it."""
         if not partitions:
             return
         if missing := _missing(partitions, self.topics(None, -1)):  # brokers may make one that is asked for by name
@@ -30,12 +30,12 @@ class LookUps:
             raise exception(KafkaError.UNKNOWN_TOPIC_OR_PART, error.str())
 
     def missing(self, partitions: Sequence[TopicPartition], timeout: float) -> dict[Partition, KafkaError]:
-        """Those that are not there, and why."""
+        """The partitions that do not exist, with the reason."""
         wanted = [*map(key_of, partitions)]
         return _missing(wanted, self.topics(frozenset(checked_topic(tp.topic) for tp in wanted), timeout))
 
     def topics(self, topics: frozenset[str] | None, timeout: float) -> FoundTopics:
-        """Some, or all."""
+        """Metadata of some topics, or of all."""
         link = self._consumer._session.link
         return link.run(link.ask("metadata", lambda reply: LookUpTopics(topics, reply), seconds(timeout)))
 

@@ -1,4 +1,4 @@
-"""What `list_topics` answers, as confluent-kafka has it."""
+"""The result of `list_topics`, with the types of confluent-kafka."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class BrokerMetadata:
 
 @dataclass(eq=False, repr=False)
 class ClusterMetadata:
-    """The answer of `list_topics`. Which broker it came from is not told."""
+    """The answer of `list_topics`. The broker that has answered is unknown."""
 
     topics: dict[str, TopicMetadata] = field(default_factory=dict)
     brokers: dict[int, BrokerMetadata] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def _behind(error: KafkaError | None) -> str:
 
 
 def cluster_metadata(found: FoundTopics, wanted: frozenset[str]) -> ClusterMetadata:
-    """Of what was found. A topic that was wanted by name, and is not there, has an error."""
+    """The metadata of what was found. A topic that was asked for by name and does not exist has an error."""
     return ClusterMetadata(
         topics={topic: _topic(topic, found.get(topic, [])) for topic in wanted or found},
         brokers={node.id: BrokerMetadata(node.id, node.host, node.port) for node in found.nodes},

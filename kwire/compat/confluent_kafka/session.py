@@ -1,7 +1,8 @@
-"""What a `Consumer` of confluent-kafka is behind its calls.
+"""The implementation of the adapter's `Consumer`.
 
-Users derive from `Consumer`. confluent-kafka's class is written in C: it has no attributes that theirs could overwrite,
-and none of its calls goes through another one that they override. So all of it is here, behind one attribute.
+Users derive from `Consumer`. confluent-kafka's class is written in C: it has no attributes that a subclass could
+overwrite, and none of its calls uses another one that a subclass may override. So the implementation is here, behind
+one attribute.
 """
 
 from __future__ import annotations
@@ -49,20 +50,20 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import MAX_OFFSET, OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
-# What librdkafka tells error_cb, and no poll.
+# Errors that librdkafka passes to error_cb, and no poll returns.
 _OF_NO_GROUP = (errors.BootstrapError, errors.DisconnectError)
-# How often a second thread that polls looks whether it is its turn.
+# How often a second thread that polls checks whether it is its turn.
 POLLED_AGAIN_S = 0.001
-# How often a poll with nothing subscribed looks whether there is something now.
+# How often a poll without a subscription checks whether there is one now.
 LOOKED_AGAIN_S = 0.05
-# The same behind an error that was told of: other partitions may go on.
+# How often, after an error was reported: other partitions may go on.
 TRIED_AGAIN_S = 0.005
-# As long as a poll without a timeout waits at a time.
+# How long a poll without a timeout waits at a time.
 FOREVER_S = 3600.0
 
 
 class Session:
-    """One consumer's."""
+    """The state and the calls of one consumer."""
 
     is_closed = True  # until `__init__` has succeeded
 
@@ -86,26 +87,27 @@ class Session:
             forward(own.logger, client_id, until_gone=self, with_debug=own.with_debug)
         self.positions: dict[Partition, OffsetAndMetadata] = {}
         self.polled_by: int | None = None
-        """The thread that is in poll or consume."""
+        """The thread that is inside `poll` or `consume`."""
         self.in_callback: RebalanceConsumer | None = None
         self.offered: Partitions | None = None
-        """What the group has given and `on_assign` has not taken yet; None outside of it."""
+        """Partitions from the group that `on_assign` has not taken yet; None outside of `on_assign`."""
         self.read_topics: set[str] = set()
-        """Those of which partitions have been assigned."""
+        """The topics of which partitions have been assigned."""
         self.left_out: Partitions = frozenset()
-        """What the group has given and `on_assign` has not taken."""
+        """Partitions from the group that `on_assign` has not taken."""
         self.is_closed = False
 
     @contextlib.contextmanager
     def look(self) -> Iterator[Self]:
-        """Around a call that changes nothing, and says nothing of the messages that the program is at."""
+        """A context for calls that change nothing; they do not mean that the program is done with its messages."""
         with self._turn():
             self.note_returned(stores=False)
             yield self
 
     @contextlib.contextmanager
     def call(self) -> Iterator[Self]:
-        """Around any other one: the program is done with what it was returned, unless it has failed over that."""
+        """A context for all other calls: the program is done with the messages it has, unless it has failed over
+        them."""
         with self._turn():
             self.note_returned(stores=not self._delivery.is_failing())
             yield self
@@ -153,8 +155,9 @@ class Session:
         self.start_at(partitions)
 
     def _assign_by_hand(self, wanted: Partitions) -> None:
-        """Each begins where the group has committed, also one that was assigned before. What is paused stays so."""
-        checked_partitions(wanted)  # what is refused leaves all as it is
+        """Assign partitions. Each begins at the group's commit, also one that was assigned before. Paused ones stay
+        paused."""
+        checked_partitions(wanted)  # an error leaves the assignment as it is
         paused = self.consumer.paused()
         if self.is_assigned_by_hand():
             self.let_go(self.consumer.assignment())
@@ -164,13 +167,14 @@ class Session:
         self.note_topics(wanted)
 
     def let_go(self, partitions: Partitions) -> None:
-        """The program gives up what it has assigned by hand. What a group has given goes with its callback."""
+        """Give up partitions that were assigned by hand. Those from a group are given up with the callback of the
+        rebalance."""
         if self.is_assigned_by_hand():
             self.commits.begin_last(partitions)
             self.forget(partitions)
 
     def leave_out(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
-        """These stay this member's, and nothing of them is read."""
+        """Keep these partitions as this member's, without reading them."""
         consumer.resume(self.left_out - partitions)
         consumer.pause(partitions)
         self.left_out = partitions
@@ -186,7 +190,7 @@ class Session:
         return [tp for tp in map(key_of, partitions) if tp in assigned]
 
     def start_at(self, partitions: Sequence[TopicPartition]) -> None:
-        """Without an offset it is for kwire to say: where the group has committed."""
+        """Move to the offsets of these partitions. One without an offset begins at the group's commit."""
         for one in partitions:
             if one.offset not in (OFFSET_STORED, OFFSET_INVALID):
                 self._go_to(one)
@@ -196,7 +200,7 @@ class Session:
         check_starts([one])
         if one.offset == OFFSET_STORED:
             raise exception(KafkaError._INVALID_ARG, "there is no seek to what is stored: assign() the partition")
-        if one.offset == OFFSET_INVALID:  # where no record is, so that auto.offset.reset decides
+        if one.offset == OFFSET_INVALID:  # an offset without a record, so that auto.offset.reset decides
             one = TopicPartition(one.topic, one.partition, MAX_OFFSET)
         self._go_to(one)
         self._moved([key_of(one)])
@@ -213,14 +217,14 @@ class Session:
             consumer.seek(tp, OffsetAndMetadata(offset, leader_epoch=one.leader_epoch))
 
     def _moved(self, partitions: Iterable[Partition]) -> None:
-        """The program goes on elsewhere in these. What is stored of them stays, as in librdkafka."""
+        """Note that the program has moved to other positions. Stored offsets stay, as in librdkafka."""
         for partition in partitions:
             self.positions.pop(partition, None)
             self.ends.moved(partition)
             self.told.moved((partition,))
 
     def forget(self, partitions: Partitions) -> None:
-        """They are not this consumer's any more."""
+        """Forget partitions that are not this consumer's any more."""
         self._moved(partitions)
         self.commits.stored.forget(partitions)
         self.left_out -= partitions
@@ -237,8 +241,8 @@ class Session:
         self.polled_by = me
 
     def awaited(self, timeout: float | None) -> Message | None:
-        """One message when none is at hand. What is done in the background is done here: a poll comes here ten times
-        a second, however many messages are at hand."""
+        """Wait for one message. Background work is done here: a poll comes here ten times a second, however many
+        messages are buffered."""
         until_s = until(timeout)
         while True:
             if (instead := self.polled(until_s)) is not None:
@@ -253,19 +257,19 @@ class Session:
                 return instead
             found = self.loop.take(most, partial(self.batch, most))
             if found:
-                return found  # nothing is called in between: an exception of a signal handler might strike there
+                return found  # no call in between: a signal handler might raise in it
             if time.monotonic() >= until_s:
                 return []
 
     def batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
-        """Messages, and the ends behind them."""
+        """Messages, and the ends of partitions behind them."""
         found = [*map(Message.of, chain.from_iterable(chunks))]
         while len(found) < most and (ended := self._end_reached()) is not None:
             found.append(ended)
         return found
 
     def polled(self, until_s: float, least: int = 1) -> list[Message] | None:
-        """A poll has returned, so records may be at hand; or what is to be returned instead."""
+        """Poll. Returns None if there may be records now, or the messages to return instead."""
         self.statistics.tell_if_due(time.monotonic())
         try:
             with self.turns, exceptions_of_callbacks():
@@ -274,7 +278,7 @@ class Session:
                     return [instead]
                 self._poll_until(until_s, least)
         except errors.KafkaError as error:
-            if self.is_closed:  # by a signal handler, while this poll has waited
+            if self.is_closed:  # closed by a signal handler while this poll waited
                 return []
             is_idle = self._is_of_nothing_to_poll(error)
             if not is_idle and (message := self.told.news_of(error)) is not None:
@@ -292,7 +296,7 @@ class Session:
         if late_ms < 0.0 or polled_ms == self._late_since_ms or not view.is_group or view.is_member:
             return None
         self._late_since_ms = polled_ms
-        if not self.consumer.assignment():  # it was no member before
+        if not self.consumer.assignment():  # it was no member of the group before
             return None
         return Message.of_error(
             KafkaError(
@@ -306,7 +310,7 @@ class Session:
         now_s = time.monotonic()
         self.note_returned()
         self.commits.in_background(now_s)
-        most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # nothing wakes a poll because an end is reached
+        most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # reaching an end does not wake a poll
         due_s = min(self.commits.stored.wait_s(now_s), self.statistics.wait_s(now_s))
         wait_s = max(0.0, min(until_s - now_s, due_s, most_s))
         with self.turns.waiting():
@@ -316,12 +320,12 @@ class Session:
         self.loop.begin()
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
-        """Whether nothing is subscribed or assigned: librdkafka then waits instead of raising. Another thread may
-        change that."""
+        """Whether nothing is subscribed or assigned: librdkafka then waits, since another thread may change that."""
         return isinstance(error, errors.IllegalStateError) and not self.consumer._session.state.view.subscribed
 
     def _told(self, error: errors.KafkaError, message: Message) -> list[Message]:
-        """An error, in a message; or to `error_cb`, if there is one, and it is of no partition and no group."""
+        """Report an error: by `error_cb`, if there is one and the error is about no partition and no group; else in a
+        message."""
         if self.own.on_error is None:
             return [message]
         if isinstance(error, (*_OF_NO_GROUP, errors.AuthenticationError)):
@@ -329,15 +333,15 @@ class Session:
         return [] if isinstance(error, _OF_NO_GROUP) else [message]
 
     def give_up_returned(self) -> None:
-        """The program has failed over what was returned last."""
+        """Note that the program has failed over the messages that were returned last."""
         with self.turns:
             self._delivery.abandon()
 
     def note_returned(self, *, stores: bool = True) -> None:
-        """The program has come back: where it stands, in what it was handed. To note it twice does no harm.
+        """Note the position of the program, which has come back, in the messages that it was handed. Idempotent.
 
         Args:
-            stores: Whether that is to be committed.
+            stores: Whether the position is to be committed.
         """
         for partition, _, position in self._delivery.so_far():
             self.positions[partition] = position
@@ -345,7 +349,7 @@ class Session:
                 self.commits.stored.store({partition: position})
 
     def _end_reached(self) -> Message | None:
-        """The next end of a partition that the program is to be told of."""
+        """The next end of a partition that has to be reported."""
         if not self.own.tells_ends:
             return None
         with self.turns:

@@ -1,4 +1,4 @@
-"""Settings of librdkafka that a consumer keeps to itself, and what is left for kwire.
+"""Settings of librdkafka that the adapter implements; the rest is passed on to kwire.
 
 Defaults are librdkafka's: `isolation.level` is read_committed, and `allow.auto.create.topics` false.
 """
@@ -27,16 +27,16 @@ OnStatistics: TypeAlias = Callable[[str], object]
 log = logging.getLogger("kwire.compat")
 
 _CALLBACKS = ("error_cb", "stats_cb", "throttle_cb", "oauth_cb", "on_commit")
-# How long brokers delay answers is in kwire's metrics().
+# Throttle times are in kwire's metrics().
 _NEVER_CALLED = ("throttle_cb",)
 _MAX_INTERVAL_MS = 86_400_000
-# librdkafka's, of a consumer, where kwire has others.
+# Defaults of librdkafka's consumer where kwire's differ.
 _DEFAULTS = {"isolation.level": "read_committed", "allow.auto.create.topics": False}
 _AUTO_COMMIT = ("enable.auto.commit", "auto.commit.enable", "enable_auto_commit")
 _MECHANISM = ("sasl.mechanisms", "sasl.mechanism", "sasl_mechanism")
 _TAKE_PASSWORDS = ("plain", "scram-sha-256", "scram-sha-512")
 _SERVERS = ("bootstrap.servers", "metadata.broker.list", "bootstrap_servers")
-# An empty text stands for none, as os.getenv(name, "") gives it.
+# An empty text counts as not set: os.getenv(name, "") returns it.
 _MAY_BE_EMPTY = (
     *("sasl.username", "sasl.password", "group.instance.id", "ssl.ca.location", "ssl.ca.pem", "ssl.key.location"),
     *("ssl.key.password", "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.password"),
@@ -49,21 +49,21 @@ _PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
 
 @dataclass(frozen=True)
 class OwnSettings:
-    """One consumer's.
+    """The settings that the adapter implements, of one consumer.
 
     Attributes:
         on_error: `error_cb`.
         on_statistics: `stats_cb`.
         statistics_interval_s: `statistics.interval.ms`; infinite for never.
-        tokens: `oauth_cb`, if logins are by OAUTHBEARER.
-        credentials: What logins by PLAIN and SCRAM are made with.
-        logger: Where lines about this consumer are logged as well.
+        tokens: The tokens of `oauth_cb`, if logins are by OAUTHBEARER.
+        credentials: The user name and password of logins by PLAIN and SCRAM.
+        logger: The logger to which log lines about this consumer are forwarded.
         with_debug: `debug`, where there is a logger.
         tells_ends: `enable.partition.eof`.
         stores_each: `enable.auto.offset.store`: the offset of each message that is returned.
-        commits_by_kwire: With parallel rebalance offsets alone do not say what was returned.
-        auto_commits: `enable.auto.commit`, unless that is kwire's.
-        left: What kwire is given.
+        commits_by_kwire: Whether kwire makes the commits: with parallel rebalance, offsets alone do not say what was
+        returned. auto_commits: `enable.auto.commit`, unless that is kwire's.
+        left: The settings that kwire is given.
     """
 
     on_error: OnError | None
@@ -82,7 +82,7 @@ class OwnSettings:
 
     @classmethod
     def of(cls, given: dict[str, object]) -> Self:
-        """Takes them out of all that a program gives."""
+        """Take these settings out of those that a program gives."""
         if not given:
             raise TypeError("expected configuration dict")
         if given.get("group.id") is None:
@@ -116,7 +116,7 @@ class OwnSettings:
 def _check_callbacks(given: Mapping[str, object]) -> None:
     for name in _CALLBACKS:
         if (found := given.get(name)) is not None and not callable(found):
-            kind = ValueError if name == "throttle_cb" else TypeError  # as there
+            kind = ValueError if name == "throttle_cb" else TypeError  # as in confluent-kafka
             raise kind(f"expected {name} property as a callable function")
 
 
@@ -128,7 +128,7 @@ def _interval_s(given: object) -> float:
 
 
 def _take_tokens(given: dict[str, object]) -> CallbackTokens | None:
-    """Gives kwire `oauth_cb`, if it is asked for. As in librdkafka it may stand beside another way to log in."""
+    """Give kwire `oauth_cb` if logins are by OAUTHBEARER. As in librdkafka it may be set with another mechanism."""
     function = cast("OnOAuth | None", given.pop("oauth_cb", None))
     if function is None or not _has_mechanism(given, ("oauthbearer",)):
         return None
@@ -139,7 +139,8 @@ def _take_tokens(given: dict[str, object]) -> CallbackTokens | None:
 
 
 def _take_credentials(given: dict[str, object]) -> ChangingCredentials:
-    """Puts `sasl_credentials_provider` in the place of user name and password. If one is missing, kwire raises that."""
+    """Replace user name and password by `sasl_credentials_provider`. If one of them is missing, kwire raises an
+    error."""
     dotted = {name.replace("_", "."): name for name in given}
     username, password = (given.get(dotted.get(name, "")) for name in ("sasl.username", "sasl.password"))
     if not isinstance(username, str) or not isinstance(password, str) or not _has_mechanism(given, _TAKE_PASSWORDS):
@@ -154,7 +155,7 @@ def _has_mechanism(given: Mapping[str, object], mechanisms: Collection[str]) -> 
 
 
 def _spell_as_kwire(given: dict[str, object]) -> None:
-    """What librdkafka takes and kwire would refuse."""
+    """Respell values that librdkafka accepts and kwire would refuse."""
     for name in given.keys() & _SERVERS:
         given[name] = with_ports(given[name])
     for name in given.keys() & _BOOLEANS:
@@ -162,12 +163,12 @@ def _spell_as_kwire(given: dict[str, object]) -> None:
     for name in given.keys() & _MAY_BE_EMPTY:
         if given[name] == "":
             del given[name]
-    if _text(given.get("ssl.ca.location")) == "probe":  # for the system's, which are kwire's default
+    if _text(given.get("ssl.ca.location")) == "probe":  # the system's authorities, which are kwire's default
         del given["ssl.ca.location"]
 
 
 def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
-    """With an interval that fits a short session, which kwire would refuse."""
+    """The settings with a heartbeat interval that fits the session timeout: kwire refuses one that does not."""
     session = given.get("session.timeout.ms")
     if session is None or "heartbeat.interval.ms" in given or not str(session).isdecimal():
         return given
@@ -175,7 +176,7 @@ def _with_heartbeats(given: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _take_auto_commit(given: dict[str, object]) -> bool:
-    """Whether it is on. Then kwire's is turned off; a bad value is left to be refused."""
+    """Whether auto-commit is on. If so, kwire's own is turned off; an invalid value is left for kwire to refuse."""
     names = [name for name in _AUTO_COMMIT if name in given] or [_AUTO_COMMIT[0]]
     is_on = all(_is_true(given.get(name, True)) for name in names)
     if is_on:

@@ -1,6 +1,6 @@
-"""What `stats_cb` is told: kwire's metrics and description as JSON, under the names of librdkafka's statistics.
+"""The JSON for `stats_cb`: kwire's metrics and description under the names of librdkafka's statistics.
 
-A number that kwire does not have is left out: a wrong one would not be noticed. What only producers have is 0.
+Numbers that kwire does not have are left out: wrong ones would not be noticed. Numbers of producers are 0.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Statistics:
         self._due_s = math.inf if self._tell is None else self._began_s + self._interval_s
 
     def wait_s(self, now_s: float) -> float:
-        """How long until it is called again."""
+        """The time until `stats_cb` is due."""
         return max(0.0, self._due_s - now_s)
 
     def tell_if_due(self, now_s: float) -> None:
@@ -101,13 +101,13 @@ class Statistics:
             "committed_offset": _offset(found.committed),
             "hi_offset": _offset(found.high_watermark),
             "ls_offset": _offset(found.last_stable_offset),
-            "consumer_lag": _behind(end, found.committed),  # behind what is committed, not what was returned
+            "consumer_lag": _behind(end, found.committed),  # behind the committed offset, not the position
             "consumer_lag_stored": _behind(end, stored),
         }
 
 
 def _by_owner(metrics: Mapping[MetricName, float]) -> dict[tuple[str, ...], dict[str, float]]:
-    """By group, and what of it the numbers are of. The first tag is the client."""
+    """The metrics by group and values of tags, without the first tag, which is the client."""
     found: dict[tuple[str, ...], dict[str, float]] = {}
     for metric, value in metrics.items():
         found.setdefault((metric.group, *(value for _, value in metric.tags[1:])), {})[metric.name] = value
@@ -115,14 +115,14 @@ def _by_owner(metrics: Mapping[MetricName, float]) -> dict[tuple[str, ...], dict
 
 
 def _renamed(names: Mapping[str, str], numbers: Numbers) -> Json:
-    """Under librdkafka's names, those that there are."""
+    """The numbers that exist, under librdkafka's names."""
     return {theirs: int(numbers[ours]) for theirs, ours in names.items() if math.isfinite(numbers.get(ours, math.nan))}
 
 
 def _brokers(
     found: ConsumerDescription, bootstrap: Mapping[int, str], metrics: Mapping[tuple[str, ...], Numbers]
 ) -> Json:
-    """Those that requests were sent to."""
+    """The brokers that requests were sent to."""
     led: dict[int, dict[str, Json]] = {}
     addresses, nodes = dict(bootstrap), [one.leader for one in found.partitions]
     if found.group is not None:
@@ -170,7 +170,7 @@ def _group(found: GroupDescription, numbers: Numbers) -> Json:
 
 
 def _node_id(text: str | None) -> int:
-    """Of a broker, as a description has it: behind its address."""
+    """The node id at the end of a broker in a description: "host:port (id 1)"."""
     return _UNKNOWN if text is None else int(text.partition(" (id ")[2].rstrip(")"))
 
 

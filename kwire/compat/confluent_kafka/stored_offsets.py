@@ -1,4 +1,4 @@
-"""What is to be committed: of each message that is returned, or what a program stores with `store_offsets`."""
+"""Stored offsets: those of the messages that were returned, or those that a program stores with `store_offsets`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class StoredOffsets:
     """The newest stored offset of each partition, and which of them are committed.
 
     Args:
-        interval_s: How often they are committed in the background; infinite for never.
-        now_s: When that begins.
+        interval_s: The interval of background commits; infinite for none.
+        now_s: The time at which the first interval begins.
     """
 
     def __init__(self, interval_s: float, now_s: float) -> None:
@@ -28,7 +28,7 @@ class StoredOffsets:
         self._compare(offsets)
 
     def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """These have been committed: by the program, or in the background."""
+        """Note that these were committed, by the program or in the background."""
         self._committed.update({tp: at.offset for tp, at in offsets.items() if tp in self._stored})
         self._compare(offsets)
 
@@ -40,26 +40,26 @@ class StoredOffsets:
                 self._left.pop(tp, None)
 
     def offset_of(self, partition: TopicPartition) -> int | None:
-        """What is stored of it, committed or not."""
+        """The stored offset of a partition, committed or not."""
         at = self._stored.get(partition)
         return None if at is None else at.offset
 
     def left(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Those that are not committed yet."""
+        """The stored offsets that are not committed yet."""
         return dict(self._left)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
-        """They belong to somebody else now."""
+        """Forget partitions that belong to another member now."""
         for tp in partitions:
             for known in (self._stored, self._committed, self._left):
                 known.pop(tp, None)
 
     def wait_s(self, now_s: float) -> float:
-        """How long until some are to be committed in the background; infinite if there are none."""
+        """The time until the next background commit; infinite if there is nothing to commit."""
         return max(0.0, self._due_s - now_s) if self._left and self._interval_s < math.inf else math.inf
 
     def due(self, now_s: float) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What is to be committed now."""
+        """The offsets that a background commit has to commit now."""
         if self.wait_s(now_s) > 0.0:
             return {}
         self._due_s = now_s + self._interval_s

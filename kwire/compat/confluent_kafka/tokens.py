@@ -1,4 +1,4 @@
-"""`oauth_cb` as what gives kwire its tokens."""
+"""`oauth_cb` as a token source of kwire."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _RETURNS = (
 
 
 class CallbackTokens:
-    """A `TokenSource` of kwire, which asks in a thread of its own, before a token ends.
+    """A `TokenSource` of kwire, which asks for a token in a thread of its own, before the last one expires.
 
     Args:
         function: `oauth_cb`.
-        text: `sasl.oauthbearer.config`, which it is called with.
+        text: `sasl.oauthbearer.config`, the argument of `oauth_cb`.
     """
 
     def __init__(self, function: OnOAuth, text: str | None) -> None:
@@ -29,7 +29,7 @@ class CallbackTokens:
         self._first: OAuthToken | None = None
 
     def ask_first(self) -> None:
-        """The first token, in the program's own thread.
+        """Get the first token, in the program's own thread.
 
         Raises:
             KafkaException: There is none, or it has expired.

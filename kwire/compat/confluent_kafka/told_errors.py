@@ -1,4 +1,5 @@
-"""Which errors a poll has told of. kwire's polls raise what stands in their way each time; librdkafka tells it once."""
+"""The errors that polls have reported. kwire's poll raises an error each time it meets it; librdkafka reports it
+once."""
 
 from __future__ import annotations
 
@@ -10,15 +11,15 @@ from kwire.compat.confluent_kafka.kafka_error import KafkaError, error_of, place
 from kwire.compat.confluent_kafka.values import Message
 from kwire.model import TopicPartition
 
-# What is tried again all the time is told of so often.
+# How often an error that persists is reported.
 TOLD_AGAIN_S = 1.0
 
 
 class ToldErrors:
-    """A program that logs an error and polls again would do nothing else.
+    """The errors that were reported: a program that logs an error and polls again would otherwise do nothing else.
 
-    A partition without an offset to go on at is told of once, until the program says where. Any other error is told of
-    again after a while.
+    A partition without a position is reported once, until the program sets one. Any other error is reported again after
+    a while.
     """
 
     def __init__(self) -> None:
@@ -26,11 +27,11 @@ class ToldErrors:
         self._again_s: dict[tuple[int, str], float] = {}
 
     def moved(self, partitions: Iterable[TopicPartition]) -> None:
-        """The program goes on elsewhere in these, or has them no more."""
+        """Forget errors of partitions that the program has moved in, or does not have any more."""
         self._stuck.difference_update(partitions)
 
     def news_of(self, error: errors.KafkaError) -> Message | None:
-        """The error, of one partition at a time; None if it has been told of."""
+        """The error, of one partition at a time; None if it was reported."""
         found = error_of(error)
         if stuck := _stuck(error):
             return self._next_stuck(found, stuck)
@@ -50,7 +51,7 @@ class ToldErrors:
 
 
 def _stuck(error: errors.KafkaError) -> Mapping[TopicPartition, int | None]:
-    """Partitions that have no offset to go on at, and those they had."""
+    """Partitions without a valid position, with the position that is out of range, if there is one."""
     if isinstance(error, errors.NoOffsetForPartitionError):
         return dict.fromkeys(error.partitions)
     return error.offsets if isinstance(error, errors.OffsetOutOfRangeError) else {}

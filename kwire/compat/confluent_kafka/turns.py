@@ -1,4 +1,4 @@
-"""One thread at a time uses a consumer. Others wait for their turn, as in confluent-kafka; kwire would refuse them."""
+"""Turns: one thread at a time uses a consumer. Others wait, as in confluent-kafka; kwire would raise an error."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ WAKE_AGAIN_S = 0.05
 
 
 class Turns:
-    """Enter it for a call. A poll that waits for messages is woken for others, and waits on behind them.
+    """The lock around each call. A poll that waits for messages is woken for other threads, and goes on waiting after
+    them.
 
-    Re-entrant: callbacks call inside a call, and so do signal handlers.
+    Re-entrant: callbacks and signal handlers make calls inside a call.
     """
 
     def __init__(self, consumer: Consumer[bytes, bytes]) -> None:
         self._consumer = consumer
         self._lock = threading.RLock()
-        self._next = threading.RLock()  # who polls on and on comes behind those who wait
+        self._next = threading.RLock()  # a thread that polls in a loop has its turn after those that wait
         self._waking = threading.RLock()
         self._is_wakeable = False
 
@@ -39,19 +40,19 @@ class Turns:
         self._lock.release()
 
     def wake(self) -> None:
-        """A poll that waits for messages returns without."""
+        """Have a poll that waits for messages return without any."""
         with self._waking:
             if self._is_wakeable:
                 self._consumer.wakeup()
 
     @contextlib.contextmanager
     def waiting(self) -> Iterator[None]:
-        """Around a poll, which ends early when another thread wants its turn."""
+        """A context for a poll, which ends early when another thread wants its turn."""
         with self._wakeable(True), contextlib.suppress(errors.WakeupError):
             yield
 
     def in_callback(self) -> contextlib.AbstractContextManager[None]:
-        """Around a function of the program: what it waits for is not woken."""
+        """A context for a function of the program, in which nothing is woken for other threads."""
         return self._wakeable(False)
 
     @contextlib.contextmanager
@@ -64,7 +65,7 @@ class Turns:
             self._change(before)
 
     def _change(self, is_wakeable: bool) -> None:
-        """A wakeup that came too late strikes nothing else."""
+        """Change whether a poll may be woken. A wakeup that came too late for it is dropped."""
         with self._waking:
             self._is_wakeable = is_wakeable
             self._consumer._session.link.mailbox.take_wakeup()

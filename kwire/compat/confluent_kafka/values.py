@@ -1,4 +1,4 @@
-"""`TopicPartition` and `Message` as confluent-kafka has them."""
+"""`TopicPartition` and `Message`, with confluent-kafka's API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OFFSET_END = -1
 OFFSET_STORED = -1000
 OFFSET_INVALID = -1001
 OFFSET_TAIL = -2000
-"""Less n: the n-th record in front of the end. confluent-kafka has no name for it; librdkafka has OFFSET_TAIL(n)."""
+"""Minus n: the n-th record before the end. librdkafka has OFFSET_TAIL(n) for this, confluent-kafka no name."""
 TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME = 0, 1, 2
 
 _CREATE_TIME = TimestampType.CREATE_TIME
@@ -23,13 +23,13 @@ _new = object.__new__
 
 
 def _known(leader_epoch: int | None) -> int | None:
-    """Negative numbers mean none."""
+    """The leader epoch; None for a negative number."""
     return None if leader_epoch is None or leader_epoch < 0 else leader_epoch
 
 
 @total_ordering
 class TopicPartition:
-    """A partition with an offset. Equal if topic and partition are, whatever the offset is."""
+    """A partition with an offset. Two are equal if topic and partition are, whatever the offsets."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TopicPartition:
 
     @property
     def key(self) -> Partition:
-        """It as kwire has it."""
+        """The partition as kwire's type."""
         return Partition(self.topic, self.partition)
 
     def __eq__(self, other: object) -> bool:
@@ -68,9 +68,9 @@ class TopicPartition:
 
 
 class Message:
-    """A record, or an error in its place. Programs make some in their tests.
+    """A record, or an error in its place. Programs may make messages in their tests.
 
-    It keeps kwire's record, and makes of it what it is asked for: most programs look at three or four of its fields.
+    It keeps kwire's record, and converts a field when it is asked for: most programs use three or four of them.
     """
 
     __slots__ = ("_error", "_headers", "_latency", "_record", "_timestamp")
@@ -104,7 +104,7 @@ class Message:
 
     @classmethod
     def of(cls, record: Record[bytes, bytes]) -> Message:
-        """That record. Not by `__init__`, which would take several times as long."""
+        """The message for a record. Not made by `__init__`, which would take several times as long."""
         self = _new(cls)
         self._record = record
         self._headers = ...
@@ -115,7 +115,8 @@ class Message:
     def of_error(
         cls, error: KafkaError, topic: str | None = None, partition: int | None = None, offset: int | None = None
     ) -> Message:
-        """What a poll answers in the place of a record. Its value is the error's text, so that it is true."""
+        """The message that a poll returns for an error. Its value is the error's text, so that the message is
+        truthy."""
         text = error.str().encode()
         return cls(topic, partition, offset, value=text, error=error, timestamp=(TIMESTAMP_NOT_AVAILABLE, -1))
 
@@ -126,7 +127,7 @@ class Message:
         return cls.of_error(KafkaError(KafkaError._PARTITION_EOF, text), *partition, offset)
 
     def __len__(self) -> int:
-        """The value's, whatever has been made of it."""
+        """The length of the value's bytes, whatever the value was replaced by."""
         value = self._record.value
         return 0 if value is None else len(value)
 
@@ -159,7 +160,7 @@ class Message:
         return self._record.value
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        """The same list each time; a program may change it."""
+        """The headers: the same list each time, which a program may change."""
         if self._headers is ...:
             self._headers = list(self._record.headers) or None
         return self._headers
@@ -183,7 +184,7 @@ class Message:
     deserialized_value = value
 
     def timestamp(self) -> tuple[int, int]:
-        """What the time means, and milliseconds since 1970."""
+        """The type of the timestamp, and the milliseconds since 1970."""
         if self._timestamp is not None:
             return self._timestamp
         kind, timestamp_ms = self._record.timestamp_type, self._record.timestamp

@@ -1,6 +1,6 @@
-"""`KafkaConsumer` as kafka-python has it, over kwire.
+"""The adapter for kafka-python: `KafkaConsumer` with kafka-python's API, over kwire.
 
-The modules have kafka-python's names, so that a program changes the name of the package and nothing else.
+The modules have kafka-python's names, so that a program changes only the name of the package.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""The exceptions of kafka-python's versions 2 and 3, and kwire's as these. Long: programs import any of them.
+"""The exceptions of kafka-python 2 and 3, and their translation from kwire's. Long, because programs import any of
+them.
 
-What it shares with aiokafka is in `kwire.compat.python_errors`. What `description` says are kwire's words.
+Exceptions that kafka-python shares with aiokafka are in `kwire.compat.python_errors`. Texts of `description` are
+kwire's own.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ __all__ = ["BrokerResponseError", "KafkaError", "NoBrokersAvailable", "error_of"
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Those with an ignored no-redef stand in the place of what aiokafka has.
+# Classes with an ignored no-redef replace aiokafka's.
 
 
 class KafkaTimeoutError(python_errors.KafkaTimeoutError, RetriableError):  # type: ignore[no-redef]
@@ -75,7 +77,8 @@ class KafkaTimeoutError(python_errors.KafkaTimeoutError, RetriableError):  # typ
 
 
 class BootstrapTimeoutError(KafkaTimeoutError, NoBrokersAvailable):
-    """No broker has answered the constructor: version 3 raises the one, version 2 the other."""
+    """No broker has answered the constructor. kafka-python 3 raises a KafkaTimeoutError, version 2
+    NoBrokersAvailable."""
 
 
 class KafkaConfigurationError(python_errors.KafkaConfigurationError, ValueError):  # type: ignore[no-redef]
@@ -95,21 +98,21 @@ class LogTruncationError(KafkaError):
 
 
 class InvalidReceiveError(KafkaProtocolError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
     retriable = False
 
 
 class UnknownBrokerIdError(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class TransactionAbortedError(KafkaError):
-    """Theirs; kwire raises none."""
+    """Defined for programs that import it; kwire never raises it."""
 
 
 class ReplicaNotAvailableError(InvalidMetadataError, python_errors.ReplicaNotAvailableError):  # type: ignore[no-redef]
-    """In aiokafka nobody tries again."""
+    """Retriable in kafka-python, and not in aiokafka."""
 
 
 class NetworkExceptionError(InvalidMetadataError, BrokerResponseError):
@@ -121,23 +124,23 @@ class SaslAuthenticationFailedError(SaslAuthenticationFailed, AuthenticationFail
     """The broker refuses user name and password, or the token."""
 
 
-# --- codes that have another name in aiokafka, or other flags ----------------------------------------------------
+# --- exceptions that have another name in aiokafka, or other flags ----------------------------------------------------
 
 
 class ConcurrentTransactionsError(RetriableError, ConcurrentTransactions):
-    """In aiokafka nobody tries again."""
+    """Retriable in kafka-python, and not in aiokafka."""
 
 
 class FetchSessionIdNotFoundError(RetriableError, FetchSessionIdNotFound):
-    """In aiokafka nobody tries again."""
+    """Retriable in kafka-python, and not in aiokafka."""
 
 
 class InvalidFetchSessionEpochError(RetriableError, InvalidFetchSessionEpoch):
-    """In aiokafka nobody tries again."""
+    """Retriable in kafka-python, and not in aiokafka."""
 
 
 class ListenerNotFoundError(InvalidMetadataError, ListenerNotFound):
-    """In aiokafka nobody tries again."""
+    """Retriable in kafka-python, and not in aiokafka."""
 
 
 CorruptRecordError = CorruptRecordException
@@ -166,7 +169,8 @@ GroupIdNotFoundError = GroupIdNotFound
 MemberIdRequiredError = MemberIdRequired
 
 
-# --- codes that aiokafka does not know ----------------------------------------------------------------------------
+# --- exceptions that aiokafka does not have
+# ----------------------------------------------------------------------------
 
 
 class TopicDeletionDisabledError(BrokerResponseError):
@@ -439,10 +443,11 @@ class VoterNotFoundError(BrokerResponseError):
     message = "VOTER_NOT_FOUND"
 
 
-# --- kwire's exceptions as these ------------------------------------------------------------------------------------
+# --- translation from kwire's exceptions
+# ------------------------------------------------------------------------------------
 
 kafka_errors = by_code(globals())
-# In front of those that are the same for both clients.
+# Checked before the entries that both clients share.
 _BY_KIND: Kinds = (
     (errors.KafkaTimeoutError, KafkaTimeoutError),
     (errors.SaslAuthenticationError, SaslAuthenticationFailedError),
@@ -455,19 +460,20 @@ _BY_KIND: Kinds = (
 
 
 def for_code(error_code: int) -> type[BrokerResponseError]:
-    """The exception of a code that a broker has answered; of a new one, one with that `errno`."""
+    """The exception for a broker's error code; for an unknown code, an exception with that `errno`."""
     return kafka_errors.get(error_code) or type("UnrecognizedBrokerError", (UnknownError,), {"errno": error_code})
 
 
 def error_of(error: errors.KafkaError) -> KafkaError:
-    """kwire's error as kafka-python's."""
+    """kafka-python's exception for an error of kwire."""
     if isinstance(error, errors.LogTruncationError):
         return LogTruncationError(error.divergent_offsets, str(error))
     return translated(error, _BY_KIND, for_code)
 
 
 def raises_theirs(call: Callable[P, T]) -> Callable[P, T]:
-    """What the call raises of kwire's becomes kafka-python's. What a deserializer has raised is raised as it is."""
+    """Have the call raise kafka-python's exceptions in place of kwire's. A deserializer's exception is raised
+    unchanged."""
 
     @wraps(call)
     def called(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -483,7 +489,7 @@ def raises_theirs(call: Callable[P, T]) -> Callable[P, T]:
 
 
 def _of_deserializer(error: errors.RecordDeserializationError) -> BaseException:
-    """What the deserializer has raised, with a note that says where. A loop would take a StopIteration for its end."""
+    """The deserializer's exception, with a note that names the record; not a StopIteration, which would end a loop."""
     failure = error.__cause__
     if failure is None or isinstance(failure, StopIteration):
         failure = error_of(error)

@@ -1,4 +1,4 @@
-"""`Future` as kafka-python has it: what `commit_async` returns."""
+"""`Future` with kafka-python's API: the result of `commit_async`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ log = logging.getLogger("kwire.compat")
 
 
 class Future:
-    """Ended, and its functions called, by the thread that uses the consumer.
+    """The result of a call that does not wait. The thread that uses the consumer completes it and calls the callbacks.
 
     Attributes:
-        is_done: Whether it has ended.
-        value: What has been done; `exception`: what it has failed with.
+        is_done: Whether it is complete.
+        value: The result; `exception` is the error, if the call has failed.
     """
 
     def __init__(self) -> None:
@@ -33,11 +33,11 @@ class Future:
         return self.is_done and self.exception is not None
 
     def add_callback(self, f: Callable[..., object], *args: object, **kwargs: object) -> Self:
-        """Have it called with the value, behind these arguments."""
+        """Add a function to call with these arguments and the value."""
         return self._when_done(lambda: f(*args, self.value, **kwargs) if self.succeeded() else None)
 
     def add_errback(self, f: Callable[..., object], *args: object, **kwargs: object) -> Self:
-        """Have it called with the exception, behind these arguments."""
+        """Add a function to call with these arguments and the exception."""
         return self._when_done(lambda: f(*args, self.exception, **kwargs) if self.failed() else None)
 
     def add_both(self, f: Callable[..., object], *args: object, **kwargs: object) -> Self:
@@ -58,7 +58,7 @@ class Future:
 
 
 def _logged(call: Callable[[], object]) -> None:
-    """What a program's function raises is logged."""
+    """Call a function of the program. If it raises, that is logged."""
     try:
         call()
     except Exception as error:

@@ -1,4 +1,4 @@
-"""Settings as kafka-python's consumer takes them, with its defaults where kwire has others, or none."""
+"""The settings of kafka-python's consumer, with its defaults where kwire has other ones, or none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DEFAULTS: Mapping[str, object] = {
     "metrics_enabled": True,
     "metric_group_prefix": "consumer",
 }
-# What programs look up as well.
+# Further settings that programs look up.
 _UNSET = (
     *("api_version", "client_dns_lookup", "default_offset_commit_callback", "kafka_client", "metric_reporters"),
     *("proxy_url", "selector", "socket_options", "socks5_proxy"),
@@ -43,10 +43,10 @@ _NEVER_MS = 2**31 - 1
 
 
 def take_ms(given: dict[str, object], name: str, default_ms: float) -> float:
-    """A duration that kwire has no setting for, taken out of what is given.
+    """Take a duration that kwire has no setting for out of the given settings.
 
     Raises:
-        ConfigError: It is no number.
+        ConfigError: The value is no number.
     """
     found = given.pop(name, default_ms)
     if not isinstance(found, Real):
@@ -55,13 +55,13 @@ def take_ms(given: dict[str, object], name: str, default_ms: float) -> float:
 
 
 def settings_of(given: Mapping[str, object]) -> dict[str, object]:
-    """What a `Consumer` is made with."""
+    """The settings of the `Consumer`."""
     settings = {name: plain(name, value) for name, value in given.items()}
     settings["bootstrap_servers"] = with_ports(given.get("bootstrap_servers", "localhost"))
     if isinstance(commits := given.get("enable_auto_commit"), int):
         settings["enable_auto_commit"] = bool(commits)
     if "group_id" not in given:
-        settings.pop("enable_auto_commit", None)  # on by default there, and without effect
+        settings.pop("enable_auto_commit", None)  # on by default in kafka-python, and without effect
     for name in ("key_deserializer", "value_deserializer"):
         if name in given:
             settings[name] = _deserializer(given[name])
@@ -69,7 +69,8 @@ def settings_of(given: Mapping[str, object]) -> dict[str, object]:
 
 
 def take_interval(settings: dict[str, object]) -> float:
-    """How often the adapter commits in kwire's stead, in seconds. Kwire still commits before partitions go."""
+    """The interval in seconds at which the adapter auto-commits in place of kwire, which still commits before
+    partitions are revoked."""
     config = ConsumerConfig.of(settings)
     if not config.enable_auto_commit:
         return math.inf
@@ -78,14 +79,14 @@ def take_interval(settings: dict[str, object]) -> float:
 
 
 def defaults(config: ConsumerConfig, client_id: str) -> dict[str, object]:
-    """Settings that a program may look up though it has not given them: those with plain values, and kafka-python's."""
+    """Settings that a program may look up without having given them: kwire's with plain values, and kafka-python's."""
     found = {field.name: getattr(config, field.name) for field in fields(config)}
     plain = {name: value for name, value in found.items() if value is None or isinstance(value, str | int | float)}
     return {**plain, **dict.fromkeys(_UNSET), **_DEFAULTS, "client_id": client_id}
 
 
 class _Deserializer:
-    """An object of kafka-python's with deserialize(topic, headers, data), or (topic, data)."""
+    """A deserializer object of kafka-python's, with deserialize(topic, headers, data) or deserialize(topic, data)."""
 
     def __init__(self, function: Callable[..., object], *, with_headers: bool) -> None:
         self._function, self._with_headers = function, with_headers
@@ -95,7 +96,7 @@ class _Deserializer:
 
 
 def _deserializer(given: object) -> object:
-    """One that kwire takes. kafka-python calls functions for nulls too; kwire leaves a null None."""
+    """A deserializer for kwire. kafka-python calls a function for nulls, too; kwire does not, and a null stays None."""
     method = getattr(given, "deserialize", None)
     if method is None or isinstance(given, type):
         return given
@@ -103,7 +104,7 @@ def _deserializer(given: object) -> object:
 
 
 def _takes_three(function: Callable[..., object]) -> bool:
-    """Of one that does not tell its signature it is taken for granted."""
+    """Whether a function takes three arguments; assumed if its signature is not known."""
     try:
         inspect.signature(function).bind(None, None, None)
     except TypeError:

@@ -1,4 +1,4 @@
-"""The values of kafka-python."""
+"""kafka-python's value types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ConsumerGroupMetadata", "OffsetAndMetadata", "OffsetAndTimestamp", "
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What is committed."""
+    """A committed offset."""
 
     offset: int
     metadata: str = ""
@@ -18,7 +18,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """What `offsets_for_times` answers."""
+    """The result of `offsets_for_times` for one partition."""
 
     offset: int
     timestamp: int

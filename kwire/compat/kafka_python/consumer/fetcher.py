@@ -1,4 +1,4 @@
-"""The records of kafka-python."""
+"""kafka-python's records."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ConsumerRecord(NamedTuple):
 
 
 def record_of(record: Record[object, object]) -> ConsumerRecord:
-    """kwire's record as kafka-python's."""
+    """kafka-python's record for one of kwire's."""
     topic, partition, offset, timestamp, kind, key, value, headers, epoch, key_size, value_size = record
     plain: list[tuple[str, bytes | None]] = []
     size_bytes = -1

@@ -1,6 +1,6 @@
-"""`KafkaConsumer` as kafka-python has it, over kwire. Long, because every call a user has is in it.
+"""`KafkaConsumer` with kafka-python's API, over kwire. Long, because it has every call of the API.
 
-Records are its tuples, timeouts are milliseconds.
+Records are kafka-python's tuples, timeouts are milliseconds.
 """
 
 from __future__ import annotations
@@ -60,16 +60,16 @@ AnyListener: TypeAlias = ConsumerRebalanceListener | AsyncConsumerRebalanceListe
 OnCommit: TypeAlias = Callable[[Mapping[TopicPartition, "OffsetAndMetadata"], Exception | None], object]
 
 FOREVER_S = 3600.0  # a loop goes on after that
-# A poll of nothing looks this often whether there is something now.
+# How often a poll without a subscription checks whether there is one now.
 SLICE_S = 0.1
 _NO_GROUP = ConsumerGroupMetadata(group_id=cast("str", None))
 _FOREVER_MS = float("inf")
 
 
 class KafkaConsumer:
-    """A consumer of keywords. See kafka.KafkaConsumer.
+    """A consumer with kafka-python's API, set up by keyword arguments. See kafka.KafkaConsumer.
 
-    What programs do not call begins with `_kwire`: a class that derives from this may have a `_loop` of its own.
+    Private names begin with `_kwire`, so that a derived class may have names such as `_loop` of its own.
     """
 
     @raises_theirs
@@ -99,7 +99,7 @@ class KafkaConsumer:
                 self._kwire_reach(bootstrap_ms)
             if topics:
                 self.subscribe(topics)
-        except BaseException:  # a Ctrl-C, perhaps: nobody will hold what would close it
+        except BaseException:  # a Ctrl-C, perhaps: no program has the consumer yet, to close it
             self._kwire_consumer.close(0.0)
             raise
 
@@ -109,7 +109,7 @@ class KafkaConsumer:
     def subscribe(
         self, topics: Sequence[str] = (), pattern: str | None = None, listener: AnyListener | None = None
     ) -> None:
-        """Topics, or a regular expression. Without a group all partitions are read."""
+        """Subscribe to topics, or to a regular expression. Without a group all partitions are read."""
         if not topics and not pattern:
             raise ValueError("give topics or a pattern")
         if topics and pattern:
@@ -133,7 +133,7 @@ class KafkaConsumer:
 
     @raises_theirs
     def subscription(self) -> set[str] | None:
-        """What it was of a closed consumer, as in kafka-python."""
+        """The subscribed topics. A closed consumer keeps its last ones, as in kafka-python."""
         is_closed = self._kwire_consumer._session.state.closed
         return set(self._kwire_subscribed if is_closed else self._kwire_consumer.subscription()) or None
 
@@ -150,10 +150,11 @@ class KafkaConsumer:
         max_records: int | None = None,
         update_offsets: bool = True,
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
-        """Records by partition, none when `timeout_ms` are over.
+        """Return records by partition; none if there are none within `timeout_ms`.
 
-        A loop of kafka-python calls the poll of a class that overrides it, with `update_offsets=False`. So does this
-        one, for one record at a time: commits cover what the loop is at, and not what it has not seen.
+        As in kafka-python, a loop over the consumer calls the `poll` of a class that overrides it, with
+        `update_offsets=False`. Here it does so for one record at a time, so that commits cover only what the loop has
+        seen.
         """
         most = _most(max_records, self._kwire_consumer.config.max_poll_records)
         if self._kwire_is_looping and not update_offsets:
@@ -169,8 +170,8 @@ class KafkaConsumer:
         return found
 
     def _kwire_poll(self, until_s: float) -> bool:
-        """Wait for records. False if nobody will wait again: the time is over, or the consumer was closed meanwhile, by
-        another thread or a signal handler."""
+        """Wait for records. Returns False if there is no reason to wait again: the time is over, or another thread or a
+        signal handler has closed the consumer."""
         left_s = max(0.0, until_s - time.monotonic())
         try:
             if self._kwire_has_nothing_to_poll():
@@ -180,7 +181,7 @@ class KafkaConsumer:
                 next_s = max(SLICE_S, self._kwire_commits_at_s - time.monotonic())
                 self._kwire_consumer._poll(min(left_s, next_s, FOREVER_S), to_loop=True)
             self._kwire_loop.begin()
-        except BootstrapError:  # only if `api_version` was given; the logger `kwire.network` has told it
+        except BootstrapError:  # only if `api_version` was given; the logger `kwire.network` has logged it
             pass
         except (WakeupError, IllegalStateError, ConcurrentModificationError):
             if not self._kwire_is_over():
@@ -194,7 +195,7 @@ class KafkaConsumer:
             KafkaConsumer.commit_async(self)
 
     def _kwire_has_nothing_to_poll(self) -> bool:
-        """Whether nothing is subscribed or assigned: kafka-python then waits, and kwire raises."""
+        """Whether nothing is subscribed or assigned: kafka-python then waits, and kwire raises an error."""
         session = self._kwire_consumer._session
         return not (session.state.view.subscribed or session.whole_topics.names or session.state.closed)
 
@@ -202,13 +203,13 @@ class KafkaConsumer:
         return self
 
     def __next__(self) -> ConsumerRecord:
-        """The next record. It is over when there was none for `consumer_timeout_ms`."""
+        """Return the next record. The loop ends when there was none for `consumer_timeout_ms`."""
         record = self._kwire_loop.next(record_of)
         return self._kwire_awaited() if record is None else record
 
     @raises_theirs
     def _kwire_awaited(self) -> ConsumerRecord:
-        """The next record when none is at hand."""
+        """Wait for the next record."""
         until_s = math.inf if self._kwire_timeout_s is None else time.monotonic() + self._kwire_timeout_s
         goes_on = not self._kwire_is_over()
         while goes_on:
@@ -251,7 +252,7 @@ class KafkaConsumer:
     def commit_async(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, callback: OnCommit | None = None
     ) -> Future:
-        """The future, and the callback, are told by a later call that polls, commits or closes."""
+        """Begin a commit. A later call that polls, commits or closes completes the future and calls the callback."""
         chosen, future = callback or self._kwire_on_commit, Future()
 
         def done(committed: Mapping[TopicPartition, KwireOffset], failure: Exception | None) -> None:
@@ -268,7 +269,7 @@ class KafkaConsumer:
     def committed(
         self, partition: TopicPartition, metadata: bool = False, timeout_ms: float | None = None
     ) -> int | OffsetAndMetadata | None:
-        """The offset, or with `metadata` all of it; None without a commit."""
+        """The committed offset, with `metadata` an OffsetAndMetadata; None if nothing is committed."""
         tp = TopicPartition(*partition)
         found = self._kwire_consumer.committed([tp], timeout=_seconds(timeout_ms))[tp]
         if found is None:
@@ -281,7 +282,7 @@ class KafkaConsumer:
 
     @raises_theirs
     def highwater(self, partition: TopicPartition) -> int | None:
-        """The end, as far as fetches have told."""
+        """The high watermark, as of the last fetch."""
         session = self._kwire_consumer._session
         ends = session.link.run(session.positions.log_ends(TopicPartition(*partition)))
         return None if ends is None else ends.high_watermark
@@ -346,7 +347,7 @@ class KafkaConsumer:
 
     # --- the cluster and the group --------------------------------------------------------------------------
 
-    # Other threads may look topics up while one polls, so that these do not use up its access.
+    # Other threads may look topics up while one polls, so these calls do not claim exclusive access.
 
     @raises_theirs
     def topics(self) -> set[str]:
@@ -354,17 +355,17 @@ class KafkaConsumer:
 
     @raises_theirs
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Their numbers; none if there is no such topic."""
+        """The numbers of the partitions; none if there is no such topic."""
         assigned = self._kwire_consumer._session.state.assignment
         is_read = topic in self._kwire_topics_read or any(tp.topic == topic for tp in assigned)
         if is_read or not self._kwire_consumer.config.allow_auto_create_topics:
             found = self._kwire_look_up(frozenset((checked_topic(topic),)))
-        else:  # to ask for one alone would have brokers make it
+        else:  # asking for one topic would have brokers create it
             found = self._kwire_look_up(None)
         return {info.partition for info in found.get(topic, [])}
 
     def _kwire_look_up(self, topics: frozenset[str] | None, timeout_s: float | None = None) -> FoundTopics:
-        """What brokers say about topics, or about all. A wakeup is left to the thread that polls."""
+        """Metadata of these topics, or of all. A wakeup is left for the thread that polls."""
         link = self._kwire_consumer._session.link
         self._kwire_consumer._check_open()
         return link.run(link.ask("topics", lambda reply: LookUpTopics(topics, reply), timeout_s, wakeable=False))
@@ -376,13 +377,13 @@ class KafkaConsumer:
 
     @raises_theirs
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
-        """kafka-python's own where it is loaded: its producer takes nothing else."""
+        """The group metadata. It has kafka-python's own type if that is imported: its producer accepts no other."""
         has_group = self._kwire_consumer.config.group_id is not None
         group = self._kwire_consumer.group_metadata() if has_group else _NO_GROUP
         return kafka_python_group_metadata(group) if "kafka.structs" in sys.modules else group
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:  # noqa: ARG002  there is one kind
-        """Numbers by group and name, those of the whole consumer."""
+        """The metrics of the whole consumer, by group and name."""
         found: dict[str, dict[str, float]] = {}
         for name, number in self._kwire_consumer.metrics().items():
             if {tag for tag, _ in name.tags} <= {"client-id"}:
@@ -391,11 +392,11 @@ class KafkaConsumer:
 
     @raises_theirs
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:  # noqa: ARG002
-        """Wait until a broker has answered, however often that was so before."""
+        """Wait until a broker answers, even if one has answered before."""
         self._kwire_reach(_FOREVER_MS if timeout_ms is None else timeout_ms)
 
     def _kwire_reach(self, timeout_ms: float) -> None:
-        """Have a broker answer a question about no topic."""
+        """Ask a broker for metadata of no topic."""
         try:
             self._kwire_look_up(frozenset(), timeout_ms / 1000.0)
         except KafkaTimeoutError as error:
@@ -408,7 +409,7 @@ class KafkaConsumer:
         self._kwire_is_reached = True
 
     def bootstrap_connected(self) -> bool:
-        """Whether a broker has answered, and the consumer is open."""
+        """Whether a broker has answered and the consumer is open."""
         session = self._kwire_consumer._session
         return not session.state.closed and (self._kwire_is_reached or session.link.mailbox.was_reached)
 
@@ -416,10 +417,10 @@ class KafkaConsumer:
 
     @raises_theirs
     def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
-        """From another thread, too: the one that waits for records is woken, and finds none."""
+        """Close the consumer. Any thread may call this: one that waits for records is woken, and gets none."""
         if not autocommit:
             self._kwire_commit_no_more()
-        if self._kwire_closing.acquire(blocking=False):  # else another thread is at it
+        if self._kwire_closing.acquire(blocking=False):  # else another thread is closing it
             try:
                 self._kwire_close(_seconds(timeout_ms))
             finally:
@@ -444,7 +445,8 @@ class KafkaConsumer:
                 close()
 
     def _kwire_commit_no_more(self) -> None:
-        """A listener that commits does not cover what the program has failed over; without one nothing is committed."""
+        """End auto-commit, and keep a commit of a listener from covering the records that the program has failed
+        over."""
         state = self._kwire_consumer._session.state
         state.delivery.abandon()
         state.config = replace(state.config, enable_auto_commit=False)
@@ -455,15 +457,15 @@ class KafkaConsumer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What the block fails over is not committed, and neither is what was in front of it."""
+        """Close the consumer, without a commit if the block has raised."""
         self.close(autocommit=kind is None)
 
 
-_OWN_POLL = KafkaConsumer.poll  # a program, or what traces it, may put another one in its place
+_OWN_POLL = KafkaConsumer.poll  # a program or a tracer may replace it
 
 
 class _Listener(RebalanceListener):
-    """Calls a listener of kafka-python's, which is not given the consumer."""
+    """Calls a listener of kafka-python's, without the consumer as an argument."""
 
     def __init__(self, owner: KafkaConsumer, listener: AnyListener) -> None:
         self._owner = owner
@@ -486,7 +488,7 @@ class _Listener(RebalanceListener):
         try:
             answer = method(set(partitions))
             if inspect.iscoroutine(answer):
-                import asyncio  # few need it
+                import asyncio  # few programs need it
 
                 asyncio.run(answer)
         finally:
@@ -526,7 +528,7 @@ def _checked_offset(offset: object) -> int:
 
 @contextmanager
 def _unassigned_is(kind: type[Exception]) -> Iterator[None]:
-    """What kafka-python raises if a partition is not assigned, to a closed consumer as well."""
+    """Raise what kafka-python raises if a partition is not assigned, also of a closed consumer."""
     try:
         yield
     except ConcurrentModificationError:
@@ -536,7 +538,7 @@ def _unassigned_is(kind: type[Exception]) -> Iterator[None]:
 
 
 def _chosen(partitions: Sequence[TopicPartition], assigned: Partitions) -> Collection[TopicPartition]:
-    """Those that are named, or all."""
+    """The partitions that are named, or all."""
     if not partitions and not assigned:
         raise ValueError("No partitions are currently assigned")
     return [TopicPartition(*tp) for tp in partitions] or assigned

@@ -1,4 +1,4 @@
-"""What users of kafka-python derive from to hear of rebalances."""
+"""The rebalance listeners that users of kafka-python derive from."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ __all__ = ["AsyncConsumerRebalanceListener", "ConsumerRebalanceListener"]
 
 
 class ConsumerRebalanceListener:
-    """Derive from it, and override what you need."""
+    """The base class of rebalance listeners. Override what you need."""
 
     def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """They are about to be given back."""
+        """Called before these partitions are revoked."""
 
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """They are new."""
+        """Called with the partitions that are newly assigned."""
 
     def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        """They belong to somebody else already."""
+        """Called when these partitions may belong to another member already."""
         self.on_partitions_revoked(lost)
 
 
 class AsyncConsumerRebalanceListener:
-    """The same with coroutine functions. They run on an event loop of their own."""
+    """As `ConsumerRebalanceListener`, with coroutine functions, which run on an event loop of their own."""
 
     async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """They are about to be given back."""
+        """Called before these partitions are revoked."""
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """They are new."""
+        """Called with the partitions that are newly assigned."""
 
     async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
-        """They belong to somebody else already."""
+        """Called when these partitions may belong to another member already."""
         await self.on_partitions_revoked(lost)
