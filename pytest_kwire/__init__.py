@@ -1,4 +1,4 @@
-"""The pytest fixture `kafka_cluster`: a cluster of one's own for each test that asks for it.
+"""The pytest fixture `kafka_cluster`: each test that asks for it gets a cluster of its own.
 
     def test_orders(kafka_cluster):
         kafka_cluster.create_topic("orders", partitions=3)
@@ -7,9 +7,9 @@
     @pytest.mark.kafka_cluster(brokers=3, settings={"auto.create.topics.enable": False})
     def test_failover(kafka_cluster): ...
 
-The mark takes the arguments of `kwire.testing.Cluster`; a test's own takes the place of its class's. pytest loads this
-package into every run of an environment that has kwire, so it stands outside `kwire`: nothing of that is loaded until a
-test asks for the fixture.
+The mark takes the arguments of `kwire.testing.Cluster`; the mark of a test replaces that of its class. pytest imports
+this package in every environment that has kwire. The package is outside `kwire` so that `kwire` itself is imported only
+when a test asks for the fixture.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ MARK = "kafka_cluster"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Makes the mark known."""
+    """Register the mark."""
     config.addinivalue_line("markers", f"{MARK}(brokers=1, **arguments): how the fixture {MARK} makes its Cluster")
 
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
-    """A running Kafka cluster in this process; `bootstrap_servers` says where."""
+    """A running Kafka cluster in this process; `bootstrap_servers` has its address."""
     from kwire.testing import Cluster
 
-    mark = request.node.get_closest_marker(MARK)  # of the marks of a test, its class and its module
+    mark = request.node.get_closest_marker(MARK)  # the mark of the test, or else of its class or module
     with Cluster(*mark.args, **mark.kwargs) if mark is not None else Cluster() as cluster:
         yield cluster

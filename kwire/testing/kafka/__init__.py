@@ -1,11 +1,12 @@
-"""Apache Kafka itself for tests and fault injection: real brokers (KRaft), up in seconds, always stopped.
+"""Real Kafka clusters (KRaft) for tests and fault injection, which start in seconds and are always stopped.
 
     with KafkaCluster(brokers=3) as kafka:
         connect(kafka.bootstrap_servers)
         kafka.kill_broker(2)
 
-Needs Java and, once, Maven, which downloads Kafka's jars. Standard library only, and nothing of the client is used:
-tests of a client must not trust it to tell whether its cluster is ready. The in-process cluster is `kwire.testing`'s.
+Needs Java and, once, Maven, which downloads Kafka's jars. The package uses only the standard library, and nothing of
+kwire's client: tests of a client must not trust it to tell whether the cluster is ready. `kwire.testing` has a cluster
+without Kafka.
 """
 
 from __future__ import annotations

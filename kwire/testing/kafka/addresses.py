@@ -1,4 +1,4 @@
-"""Where the nodes of a test cluster listen: which ports they get, and what clients behind proxies are told.
+"""Addresses of the nodes of a test cluster: the ports of their listeners, and what they advertise.
 
 `cluster` chooses the addresses, `node` writes them into properties files. `free_ports` serves proxies in front of
 brokers, too.
@@ -24,7 +24,7 @@ PORTS = range(20000, 32768)
 
 @dataclass(frozen=True, slots=True)
 class ProxiedListener:
-    """A listener for clients that come through a proxy: the port it has, the proxy's address, and what it speaks."""
+    """A listener for clients behind a proxy: its port, the proxy's address, and the security protocol."""
 
     port: int
     advertised: str
@@ -35,8 +35,8 @@ class ProxiedListener:
 class Address:
     """Where a node listens. `controller_port` is None for a node that is a broker only.
 
-    Brokers talk to each other at `broker_port`. So do clients, unless `proxied` is set: who comes in there is told of
-    advertised addresses only, and so stays behind the proxies.
+    Brokers connect to each other at `broker_port`, and so do clients, unless `proxied` is set: that listener advertises
+    the proxies, so that its clients stay behind them.
     """
 
     broker_port: int
@@ -50,12 +50,12 @@ class Address:
 
     @property
     def client_port(self) -> int:
-        """Where the connections of clients arrive."""
+        """The port that clients, or the proxy, connect to."""
         return self.broker_port if self.proxied is None else self.proxied.port
 
     @property
     def advertised(self) -> str:
-        """What clients are told."""
+        """The address that clients are told."""
         return str(self) if self.proxied is None else self.proxied.advertised
 
 
@@ -65,10 +65,10 @@ def choose_addresses(
     secured: Sequence[str] = (),
     proxied_protocol: str = "PLAINTEXT",
 ) -> tuple[Address, ...]:
-    """Free ports for a new cluster, with a listener more for each broker that is advertised as something else, and one
-    for each security protocol in `secured`."""
-    controllers = 3 if brokers >= 3 else 1  # an odd number: two controllers stand still when one is gone, like one does
-    # The proxies may come later than the brokers, which must not sit on their ports then.
+    """Free ports for a new cluster, with one more listener for each broker that is advertised at another address, and
+    one for each security protocol in `secured`."""
+    controllers = 3 if brokers >= 3 else 1  # an odd number: of two controllers, one alone has no majority
+    # The proxies may start later than the brokers, which must not take their ports.
     reserved = [port for _, port in advertised]
     wanted = brokers * (1 + len(secured)) + controllers + len(advertised)
     ports = iter(free_ports(wanted, reserved=reserved))
@@ -86,7 +86,8 @@ def choose_addresses(
 
 
 def free_ports(count: int, *, reserved: Collection[int] = ()) -> list[int]:
-    """Different ports nobody listens on. Another process may be quicker; the caller has to expect that."""
+    """Different ports on which no program listens. Another process may take one first; the caller has to expect
+    that."""
     free: list[int] = []
     for port in random.sample(PORTS, len(PORTS)):
         if port in reserved:

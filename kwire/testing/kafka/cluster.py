@@ -1,13 +1,13 @@
-"""Real Kafka clusters for tests, the demo and trying things out: N brokers (KRaft), up in seconds, always stopped.
+"""KafkaCluster: a real Kafka cluster for tests and demos. Its brokers (KRaft) start in seconds and are always stopped.
 
     with KafkaCluster(brokers=3) as kafka:
         connect(kafka.bootstrap_servers)
         kafka.kill_broker(2)
 
-Everything a cluster has is its own (directory, ports, ids), so any number run side by side. Its brokers end with the
-process that started them, even when that is killed.
+Each cluster has a directory, ports and ids of its own, so any number of them may run at once. Brokers end with the
+process that started them, even if it is killed.
 
-With `advertised`, clients reach the brokers by way of proxies, which the caller puts in between:
+With `advertised`, clients reach the brokers through proxies, which the caller starts:
 
     ports = free_ports(3)
     with KafkaCluster(3, advertised=[(HOST, port) for port in ports]) as kafka:
@@ -49,26 +49,26 @@ class PortClashError(ClusterError):
 
 
 class KafkaCluster:
-    """N brokers, numbered from 0. Use as a context manager, or call `start` and `stop`.
+    """A cluster of brokers, whose ids begin at 0. Use as a context manager, or call `start` and `stop`.
 
-    The first is a controller too; with three or more brokers the first three are, so that any one of them may die.
+    The first broker is also a controller; with three or more brokers the first three are, so that any of them may die.
 
     Args:
-        brokers: how many.
+        brokers: the number of brokers.
         directory: where data and logs go, kept after `stop` and made anew by `start`; by default a temporary one,
             removed by `stop`.
-        version: Kafka's; default as in `jars`.
-        settings: broker settings that are added to, or win over, those of `node.node_settings`.
+        version: the version of Kafka; by default that of `jars.kafka_version`.
+        settings: broker settings, which are added to those of `node.node_settings` and take precedence over them.
         jvm_options: options of the brokers' JVMs.
         class_path: directories of classes that the settings name, such as plug-ins.
-        advertised: host and port of a proxy for each broker, which clients are told instead of the broker's own. By
-            default there are none.
-        security: listeners with TLS and SASL beside the plain one, and who gets in there; needs kwire[testing].
-        storage_of: the release that lays out the storage, which brokers of that one and of later ones can read: an
-            older one where brokers are to become that (`change_release`). By default `version`.
+        advertised: the host and port of a proxy for each broker, which clients are told instead of the broker's own. By
+            default there are no proxies.
+        security: listeners with TLS and SASL beside the plain one, and their users; needs kwire[testing].
+        storage_of: the release that formats the storage, which brokers of that release and of later ones can read: an
+            older release if brokers are to change to it (`change_release`). By default `version`.
 
     Raises:
-        ClusterError: fewer brokers than one, or not as many proxies as brokers.
+        ClusterError: there is no broker, or the numbers of proxies and brokers differ.
     """
 
     def __init__(
@@ -114,14 +114,14 @@ class KafkaCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """All brokers as clients are told of them, running or not: `host:port,host:port`."""
+        """The advertised addresses of all brokers, running or not: `host:port,host:port`."""
         return ",".join(node.address.advertised for node in self._nodes)
 
     def bootstrap(self, security_protocol: str) -> str:
-        """All brokers where they speak that security protocol; PLAINTEXT is `bootstrap_servers`.
+        """The addresses of all brokers for a security protocol; those for PLAINTEXT are `bootstrap_servers`.
 
         Raises:
-            ClusterError: they do not.
+            ClusterError: the brokers have no listener with this protocol.
         """
         if security_protocol == "PLAINTEXT":
             return self.bootstrap_servers
@@ -132,7 +132,7 @@ class KafkaCluster:
 
     @property
     def certificates(self) -> CertificateAuthority:
-        """Who vouches for the brokers, and issues certificates for clients.
+        """The authority of the brokers' certificates, which issues certificates for clients.
 
         Raises:
             ClusterError: the cluster has none, or is not started.
@@ -142,7 +142,7 @@ class KafkaCluster:
         return self._certificates
 
     def renew_certificate(self) -> None:
-        """Replaces the brokers' certificate by another one. Each shows it once it is started again.
+        """Replaces the brokers' certificate. A broker uses the new one after a restart.
 
         Raises:
             ClusterError: the cluster has none, or is not started.
@@ -152,26 +152,27 @@ class KafkaCluster:
 
     @property
     def direct_servers(self) -> str:
-        """All brokers' own addresses. A client that begins with these is led past any proxies."""
+        """The brokers' own addresses. A client that bootstraps from these bypasses the proxies."""
         return ",".join(str(node.address) for node in self._nodes)
 
     @property
     def addresses(self) -> tuple[tuple[str, int], ...]:
-        """Host and port of each broker: its own, as in `direct_servers`."""
+        """The host and port of each broker: its own, as in `direct_servers`."""
         return tuple((HOST, node.address.broker_port) for node in self._nodes)
 
     @property
     def client_addresses(self) -> tuple[tuple[str, int], ...]:
-        """Where each broker takes in its clients: what a proxy leads to. Without proxies, the same as `addresses`."""
+        """The address at which each broker accepts clients: where a proxy connects to. Without proxies, as
+        `addresses`."""
         return tuple((HOST, node.address.client_port) for node in self._nodes)
 
     @property
     def directory(self) -> Path:
-        """Holds one directory per broker, with its `broker.log`."""
+        """The directory of the cluster: it has a directory for each broker, with its `broker.log`."""
         return self._nodes[0].directory.parent
 
     def start(self) -> None:
-        """Starts all brokers and waits until each serves and knows all others.
+        """Starts all brokers and waits until each answers and knows all others.
 
         Raises:
             ClusterError: it cannot start; the message holds the end of the log. Nothing is left running.
@@ -214,7 +215,7 @@ class KafkaCluster:
         self.wait_ready()
 
     def _secure(self) -> Mapping[str, str]:
-        """Makes the certificates; what the brokers are told about security."""
+        """Makes the certificates. Returns the brokers' settings of security."""
         if self._security is None:
             return {}
         from kwire.testing.certificates import CertificateAuthority
@@ -228,7 +229,7 @@ class KafkaCluster:
         return self.certificates.issue("localhost", HOST, *hosts).path
 
     def _checkpoint(self, storage: Kafka) -> Checkpoint:
-        """What each node's storage begins with: the release's own, or one that holds users as well."""
+        """The checkpoint that each node's storage begins with: the release's own, or one with users."""
         if self._security is None or not self._security.users:
             return storage.checkpoint
         with tempfile.TemporaryDirectory(prefix="kwire-format-") as directory:
@@ -240,7 +241,7 @@ class KafkaCluster:
         for node in self._nodes:
             node.order(
                 GuardOrder.KILL if temporary else GuardOrder.TERMINATE
-            )  # what is thrown away need not be in order
+            )  # the data is deleted, so a clean shutdown is not needed
         for node in self._nodes:
             node.wait()
         if temporary and self._nodes:
@@ -256,10 +257,10 @@ class KafkaCluster:
             node.detach()
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Waits until every running broker that is not paused serves and knows all others of them.
+        """Waits until every broker that runs and is not paused answers and knows all such brokers.
 
         Raises:
-            ClusterError: one ended, or the time is over.
+            ClusterError: a broker has ended, or the time is over.
         """
         deadline_s = time.monotonic() + timeout_s
         wanted = {i: node for i, node in enumerate(self._nodes) if node.is_running and not node.is_paused}
@@ -279,11 +280,11 @@ class KafkaCluster:
     # --- one broker ------------------------------------------------------------------------------------------
 
     def is_running(self, broker: int) -> bool:
-        """False once it was stopped, killed, or has died; a paused one is running."""
+        """Whether the broker runs; a paused one counts as running."""
         return self._nodes[broker].is_running
 
     def start_broker(self, broker: int) -> None:
-        """Starts a stopped or killed broker again, with its data and at its old address, and waits until it serves."""
+        """Starts a stopped or killed broker again, with its data and at its old address, and waits until it answers."""
         node = self._nodes[broker]
         if node.is_running:
             raise ClusterError(f"broker {broker} is running already")
@@ -291,7 +292,7 @@ class KafkaCluster:
         self.wait_ready()
 
     def stop_broker(self, broker: int) -> None:
-        """Shuts a broker down in order: leaders move away first."""
+        """Shuts a broker down cleanly: leaders move away first."""
         self._end(broker, GuardOrder.TERMINATE)
 
     def kill_broker(self, broker: int) -> None:
@@ -304,23 +305,23 @@ class KafkaCluster:
         self.start_broker(broker)
 
     def move_broker(self, broker: int, port: int) -> None:
-        """Stops a broker and starts it again, with its data, at another port of its own. What is advertised stays."""
+        """Stops a broker and starts it again, with its data, at another port. The advertised address stays the same."""
         self.stop_broker(broker)
         self._nodes[broker].move(port)
         self.start_broker(broker)
 
     def change_release(self, broker: int, version: str | None = None) -> None:
-        """Makes a broker that does not run one of another release, from its next start on; None for the cluster's.
+        """Sets the release that a stopped broker has from its next start on; None for the cluster's.
 
         Raises:
-            ClusterError: it runs, or that release cannot be had.
+            ClusterError: the broker runs, or the release cannot be downloaded.
         """
         if self.is_running(broker):
             raise ClusterError(f"broker {broker} runs: its release changes while it does not")
         self._nodes[broker].become(ensure_kafka(version or self._version))
 
     def pause_broker(self, broker: int) -> None:
-        """Freezes a broker: its connections stay open, and nothing answers."""
+        """Pauses a broker (SIGSTOP): its connections stay open, and it answers nothing."""
         self._nodes[broker].pause()
 
     def resume_broker(self, broker: int) -> None:

@@ -1,9 +1,9 @@
-"""Runs one program and makes sure that it never outlives the one who asked for it.
+"""Runs one program and makes sure that it never outlives the process that asked for it.
 
-Started by path as a process of its own, with the command that `guarded` makes: by `node` for brokers, by others for
-what they start. The parent holds the other end of stdin; when the parent goes away, however it dies, the guard reads
-the end of the stream, stops the program and removes the directory REMOVE (unless that is empty). So nothing is left by
-the process that was killed.
+Started by path as a process of its own, with the command that `guarded` makes: by `node` for brokers, and by others for
+their programs. The parent holds the other end of stdin; when the parent goes away, however it dies, the guard reads the
+end of the stream, stops the program and removes the directory REMOVE (unless that is empty). So a process that is
+killed leaves nothing behind.
 
 Each byte on stdin is an order: see `GuardOrder`. A process without the pipe sends SIGTERM instead (the cluster was left
 running on purpose). The guard holds a lock on LOCK as long as it lives, with its own and the program's process id in
@@ -34,7 +34,7 @@ PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 class GuardOrder(Enum):
-    """What the parent may ask for."""
+    """The orders that the parent may give."""
 
     TERMINATE = b"T"  # SIGTERM; SIGKILL after the grace period
     KILL = b"K"  # SIGKILL
@@ -50,7 +50,7 @@ def guarded(command: Sequence[str], *, lock: Path, grace_s: float, remove: Path 
         command: the program and its arguments.
         lock: the file that the guard locks and writes the process ids to.
         grace_s: how long the program may take to end after SIGTERM.
-        remove: a directory that goes when the parent dies. Then the program is killed at once: nobody wants its data.
+        remove: a directory to remove when the parent dies. The program is then killed at once: its data is not needed.
     """
     # Neither the environment's paths nor `site`: the guard starts fast, whatever is installed.
     options = [str(lock), str(grace_s), "" if remove is None else str(remove)]
@@ -58,7 +58,7 @@ def guarded(command: Sequence[str], *, lock: Path, grace_s: float, remove: Path 
 
 
 class Guard:
-    """The program and what was asked for it."""
+    """A program and the orders for it."""
 
     def __init__(self, command: list[str], *, grace_s: float, is_temporary: bool) -> None:
         self._grace_s = grace_s
@@ -74,7 +74,7 @@ class Guard:
         self.is_orphan = False
 
     def run(self) -> int:
-        """Until the program has ended; its exit code, or 128 + signal."""
+        """Run until the program has ended. Returns its exit code, or 128 + signal."""
         watched = [sys.stdin.fileno(), self._wake_fd]
         while self._program.poll() is None:
             ready, _, _ = select.select(watched, [], [], self._patience_s())
@@ -105,7 +105,7 @@ class Guard:
 
     def _end_orphan(self) -> None:
         if self._is_temporary:
-            self._program.kill()  # its data is thrown away: nothing needs to be in order
+            self._program.kill()  # its data is deleted, so a clean shutdown is not needed
         else:
             self._terminate()
 
@@ -130,13 +130,14 @@ def wake_on_signals() -> int:
 
 
 def die_with_parent() -> None:
-    """Between fork and exec: should the guard itself be killed, Linux kills the program. Other systems cannot."""
+    """Called between fork and exec: if the guard itself is killed, Linux kills the program. Other systems cannot do
+    this."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def main(lock_path: str, grace_s: str, remove: str, command: list[str]) -> int:
-    # Unbuffered: a process that finds the lock taken finds the process ids too.
+    # Unbuffered: a process that finds the lock taken can read the process ids, too.
     with open(lock_path, "wb", buffering=0) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         guard = Guard(command, grace_s=float(grace_s), is_temporary=bool(remove))
@@ -148,12 +149,12 @@ def main(lock_path: str, grace_s: str, remove: str, command: list[str]) -> int:
 
 
 def remove_with_parent(directory: Path) -> None:
-    """What the dead parent would have removed: the node's directory and, by the last guard, the cluster's."""
+    """Remove what the dead parent would have removed: the node's directory and, in the last guard, the cluster's."""
     shutil.rmtree(directory, ignore_errors=True)
     try:
         directory.parent.rmdir()
     except OSError:
-        return  # another guard is still at it
+        return  # another guard still needs it
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """A program below a guard, and the thread that reads its lines.
 
-The guard (`guard.py`) makes sure that the program does not outlive the one that started it; orders go to it by its
+The guard (`guard.py`) makes sure that the program does not outlive the process that started it; it takes orders on its
 standard input. Made for members of a group: `testing.faults.member_process`, and the soak's.
 """
 
@@ -26,11 +26,11 @@ class GuardedProcess:
     """A process that has been started. Every method may be called by any thread.
 
     Args:
-        directory: its own: where its output is kept, and the guard's lock.
+        directory: a directory of its own for its output and the guard's lock.
         grace_s: how long it may take to end when it was asked to; then it is killed.
         on_line: called with each whole line, by the reader's thread.
         on_end: called by that thread when the process and its guard have ended.
-        cwd: where the program is to run; None for where this one does.
+        cwd: the working directory of the program; None for that of this process.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class GuardedProcess:
         self._on_line, self._on_end = on_line, on_end
         self._ordering = threading.Lock()  # or an order might go to whatever has the closed pipe's number
         with self.stderr.open("wb") as log:
-            # A session of its own: Ctrl-C in the terminal goes to the one who decides, not to the members.
+            # A session of its own: Ctrl-C in the terminal reaches only this process, which decides about members.
             self._process = subprocess.Popen(
                 guarded(command, lock=directory / "lock", grace_s=grace_s),
                 stdin=subprocess.PIPE,
@@ -64,44 +64,45 @@ class GuardedProcess:
 
     @property
     def stderr(self) -> Path:
-        """What it says on its standard error."""
+        """The file with its standard error."""
         return self._directory / "stderr.log"
 
     @property
     def pid(self) -> int | None:
-        """Of the program itself, not of its guard; None when it has ended."""
+        """The process id of the program itself, not of its guard; None if it has ended."""
         found = running_processes(self._directory)
         return None if found is None else found.broker
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs."""
+        """The exit code; None while the process runs."""
         return self._process.returncode if self.has_ended else None
 
     def order(self, order: GuardOrder) -> None:
-        """A guard that is gone has nothing left to do."""
+        """Give an order. A guard that has ended ignores it."""
         assert self._process.stdin is not None
         with self._ordering, suppress(BrokenPipeError):
             if not self._process.stdin.closed:
                 os.write(self._process.stdin.fileno(), order.value)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Until it has ended and all that it said is told; whether it has."""
+        """Wait until the process has ended and `on_line` was called for all its lines. Returns whether that came in
+        time."""
         self._reader.join(timeout_s)
         return not self._reader.is_alive()
 
     def last_words(self) -> str:
-        """The end of what it said on its standard error."""
+        """The end of its standard error."""
         return self.stderr.read_text(errors="replace").strip()[-STDERR_TOLD:]
 
     def _read(self) -> None:
-        """Thread: every line, until both the process and its guard have ended."""
+        """Thread: read every line, until both the process and its guard have ended."""
         assert self._process.stdout is not None
         assert self._process.stdin is not None
         with self._process.stdout as lines, (self._directory / "stdout.log").open("wb") as copy:
             for line in lines:
                 copy.write(line)
-                if not line.endswith(b"\n"):  # it was killed in the middle of a word
+                if not line.endswith(b"\n"):  # it was killed in the middle of a line
                     break
                 self._on_line(line)
         self._process.wait()

@@ -1,8 +1,8 @@
-"""Gets Apache Kafka's own jars, once, from Maven's repository, and what a new broker's storage starts from.
+"""Downloads Apache Kafka's jars once, from Maven's repository, and formats the storage that new brokers start with.
 
-`ensure_kafka` is the entry for brokers; `cluster` calls it before it starts them. `ensure_tools` gets the command line
-programs that Kafka is tested with. A version's directory is put in place by one rename when everything in it is
-complete, under a file lock, so processes, and clones, may share a cache.
+`cluster` calls `ensure_kafka` before it starts brokers. `ensure_tools` downloads the command line programs that Kafka
+is tested with. A version's directory is put in place by one rename when everything in it is complete, under a file
+lock, so processes, and clones, may share a cache.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ log.dirs=data
 
 
 class ClusterError(Exception):
-    """A cluster cannot be had; one sentence that says why and what to do."""
+    """A cluster cannot be started; the message is one sentence that says why and what to do."""
 
 
 class MissingSoftwareError(ClusterError):
@@ -87,19 +87,19 @@ class MissingSoftwareError(ClusterError):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What a cluster begins with, as the format tool has written it; `path` is its place below a log directory."""
+    """The initial metadata of a cluster, as the format tool has written it; `path` is relative to a log directory."""
 
     path: str
     content: bytes = field(repr=False)
 
     @classmethod
     def found_in(cls, directory: Path) -> Checkpoint | None:
-        """The one of that log directory, if there is one."""
+        """The checkpoint of a log directory, if it has one."""
         found = (path for path in CHECKPOINTS if (directory / path).exists())
         return next((cls(path, (directory / path).read_bytes()) for path in found), None)
 
     def write_to(self, directory: Path) -> None:
-        """Put it into that log directory."""
+        """Write the checkpoint into a log directory."""
         file = directory / self.path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(self.content)
@@ -120,7 +120,8 @@ class Kafka:
 
 
 def kafka_version() -> str:
-    """The version asked for: the environment's `KAFKA_VERSION`, else the one the tests are written for."""
+    """The version of Kafka to use: the environment's `KAFKA_VERSION`, else the version that the tests are written
+    for."""
     version = os.environ.get("KAFKA_VERSION") or KAFKA_VERSION
     if not re.fullmatch(r"\d+\.\d+\.\d+(-[A-Za-z0-9]+)?", version):
         raise ClusterError(f"KAFKA_VERSION has to look like {KAFKA_VERSION}, not {version!r}")
@@ -128,7 +129,7 @@ def kafka_version() -> str:
 
 
 def cache_dir() -> Path:
-    """Where downloads are kept: `KWIRE_CACHE`, else a clone's own `.cache`, else the directory users have for that."""
+    """The directory of downloads: `KWIRE_CACHE`, else a clone's own `.cache`, else the user's cache directory."""
     if chosen := os.environ.get("KWIRE_CACHE"):
         return Path(chosen).expanduser().absolute()
     if (HOME / "scripts" / "kafka").exists():
@@ -171,7 +172,8 @@ def ensure_tools(version: str | None = None, cache: Path | None = None) -> Path:
 
 
 def ensure(directory: Path, fill: Callable[[Path], None]) -> None:
-    """Makes `directory` if it is not there, by way of a sibling and a rename: whatever bears its name is complete."""
+    """Makes `directory` if it does not exist. It is filled under another name and renamed, so it is complete once it
+    exists."""
     if directory.exists():
         return
     with file_lock(directory.with_name(f"{directory.name}.lock")):
@@ -180,7 +182,7 @@ def ensure(directory: Path, fill: Callable[[Path], None]) -> None:
 
 
 def install(directory: Path, fill: Callable[[Path], None]) -> None:
-    for leftover in directory.parent.glob(f"{directory.name}.part-*"):  # ours alone: the caller holds the lock
+    for leftover in directory.parent.glob(f"{directory.name}.part-*"):  # the caller holds the lock
         shutil.rmtree(leftover, ignore_errors=True)
     part = Path(tempfile.mkdtemp(prefix=f"{directory.name}.part-", dir=directory.parent))
     try:
@@ -192,20 +194,20 @@ def install(directory: Path, fill: Callable[[Path], None]) -> None:
 
 
 def download(artifact: str, version: str, part: Path) -> None:
-    """Lets Maven copy one of Kafka's artifacts and all it needs into `part/libs`."""
+    """Lets Maven copy one of Kafka's artifacts with its dependencies into `part/libs`."""
     pom = POM.format(slf4j=SLF4J_VERSION, artifact=artifact, kafka=version)
     copy_jars(pom, part, title=f"Apache Kafka {version}", detail=artifact, wanted=f"{artifact}-{version}.jar")
 
 
 def copy_jars(pom: str, part: Path, *, title: str, detail: str, wanted: str) -> None:
-    """Lets Maven copy what a pom names, and all that needs, into `part/libs`.
+    """Lets Maven copy the artifacts of a pom with their dependencies into `part/libs`.
 
     Args:
         pom: the text of the file.
-        part: a directory that is there.
-        title: what it is, for those who wait, and for errors.
+        part: a directory that exists.
+        title: what is downloaded, for progress and error messages.
         detail: which part of it.
-        wanted: the jar that has to be there in the end.
+        wanted: the jar that has to exist afterwards.
 
     Raises:
         MissingSoftwareError: no Maven, or the download failed.
@@ -239,13 +241,13 @@ def copy_jars(pom: str, part: Path, *, title: str, detail: str, wanted: str) -> 
 
 
 def format_storage(java: Path, libs: Path, directory: Path, options: Sequence[str] = ()) -> Checkpoint:
-    """Runs Kafka's own format tool in `directory`, and answers what it has written for any new node.
+    """Runs Kafka's own format tool in `directory`. Returns the checkpoint for new nodes that it has written.
 
     Args:
-        java: the program.
+        java: the path of `java`.
         libs: the release's jars.
-        directory: where the tool may write.
-        options: more of the tool's, such as users.
+        directory: a directory for the output of the tool.
+        options: further options of the tool, such as users.
 
     Raises:
         ClusterError: the tool has failed.
@@ -265,7 +267,7 @@ def find_java() -> Path:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin") if home else None
     found = found or shutil.which("java")
-    # macOS has a `java` that only says that there is none: what counts is that it runs.
+    # macOS has a `java` that only says that Java is not installed, so it has to be run.
     output, code = run([found, "-version"], timeout_s=60) if found else ("", 1)
     if found is None or code:
         raise MissingSoftwareError(
@@ -288,15 +290,16 @@ def java_version(output: str) -> int | None:
 
 
 def first_error(output: str) -> str:
-    """The line that says most: the first that is marked as an error, else the last."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)  # Maven colours even where it is told not to
+    """The most telling line: the first that is marked as an error, else the last."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", output)  # Maven writes colours even if told not to
     lines = [line.strip() for line in plain.splitlines() if line.strip() not in {"", "[ERROR]"}]
     marked = [line for line in lines if line.startswith("[ERROR]") or "Exception" in line]
     return (marked or lines[-1:] or ["nothing"])[0].removeprefix("[ERROR]").strip()[:500]
 
 
 def run(command: list[str], *, cwd: Path | None = None, timeout_s: float) -> tuple[str, int]:
-    """Output (both streams) and exit code. A program that cannot run or hangs counts as failed."""
+    """Run a program. Returns its output (both streams) and exit code; if it cannot start, or hangs, it counts as
+    failed."""
     try:
         done = subprocess.run(
             command, cwd=cwd, timeout=timeout_s, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -1,7 +1,7 @@
 """One Kafka node of a test cluster: its settings, its directory, its process.
 
-`cluster` makes the nodes and decides about them; each runs below a guard process (see `guard`), so that none outlives
-the program that started it.
+`cluster` makes and controls the nodes. Each runs below a guard process (see `guard`), so that none outlives the program
+that started it.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ JVM_OPTIONS = ("-Xmx512m", "-XX:TieredStopAtLevel=1")  # the quick compiler alon
 LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.dateTimeFormat=yyyy-MM-dd HH:mm:ss,SSS",
-    # These two print every setting at start, which is most of a log.
+    # These two classes log every setting at start, which would be most of a log.
     "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.common.config=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaConfig=warn",
 )
 
 
 def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str, str]) -> dict[str, str]:
-    """What one node's properties file says. `extra` wins."""
+    """The settings in a node's properties file. `extra` takes precedence."""
     own = addresses[node_id]
     voters = [(i, peer.controller_port) for i, peer in enumerate(addresses) if peer.controller_port is not None]
     copies = str(min(len(addresses), 3))
@@ -58,7 +58,7 @@ def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,
         "share.coordinator.state.topic.replication.factor": copies,
-        # One copy may be missing: that is what tests of a dead broker are about.
+        # One replica may be missing, as in tests of a dead broker.
         "transaction.state.log.min.isr": "1",
         "share.coordinator.state.topic.min.isr": "1",
         # Kafka's default of 50 each is for large clusters; creating and loading them slows the first group down.
@@ -86,7 +86,7 @@ def node_settings(node_id: int, addresses: Sequence[Address], extra: Mapping[str
 
 
 def listener_settings(own: Address) -> dict[str, str]:
-    """Where a node listens, and what it tells others of that."""
+    """The settings of listeners and advertised addresses."""
     listeners, advertised = [f"BROKER://{own}"], [f"BROKER://{own}"]
     if own.proxied is not None:
         listeners.append(f"CLIENT://{HOST}:{own.proxied.port}")
@@ -121,7 +121,7 @@ def new_id() -> str:
 
 
 class KafkaNode:
-    """A node's directory and the process that runs in it."""
+    """A node: its directory and its process."""
 
     def __init__(
         self,
@@ -144,7 +144,7 @@ class KafkaNode:
         self._guard: subprocess.Popen[bytes] | None = None
 
     def format(self, node_id: int, cluster_id: str, settings: Mapping[str, str], checkpoint: Checkpoint) -> None:
-        """Lays out an empty node, as the format tool that has written this checkpoint would."""
+        """Formats the storage of an empty node, as the format tool that has written this checkpoint would."""
         shutil.rmtree(self.directory, ignore_errors=True)
         data = self.directory / "data"
         data.mkdir(parents=True)
@@ -154,14 +154,14 @@ class KafkaNode:
         (self.directory / "server.properties").write_text(render_properties(settings))
 
     def move(self, broker_port: int) -> None:
-        """Gives a node that does not run another port for its clients; as a controller it stays where it is."""
+        """Gives a stopped node another port for clients; its port as a controller stays."""
         moved = replace(self.address, broker_port=broker_port)
         properties = self.directory / "server.properties"
         properties.write_text(properties.read_text().replace(f"BROKER://{self.address}", f"BROKER://{moved}"))
         self.address = moved
 
     def become(self, kafka: Kafka) -> None:
-        """Has a node that does not run be of this release from its next start on."""
+        """Sets the release that a stopped node has from its next start on."""
         self._kafka = kafka
 
     def start(self) -> None:
@@ -172,7 +172,7 @@ class KafkaNode:
         remove = self.directory if self._is_temporary else None
         broker = [*java, "kafka.Kafka", "server.properties"]
         with self.log.open("ab") as log:
-            # A session of its own: Ctrl-C in the terminal goes to the one who decides, not to the brokers.
+            # A session of its own: Ctrl-C in the terminal reaches only this process, which decides about brokers.
             self._guard = subprocess.Popen(
                 guarded(broker, lock=Path("lock"), grace_s=GRACE_S, remove=remove),
                 cwd=self.directory,
@@ -187,14 +187,14 @@ class KafkaNode:
         return self._guard is not None and self._guard.poll() is None
 
     def known_brokers(self) -> frozenset[int]:
-        """The brokers that it tells of at each of its plain listeners; none while one of these does not answer."""
+        """The brokers that the node names at each of its plain listeners; none while one of these does not answer."""
         proxied = self.address.proxied
         is_plain = proxied is None or proxied.protocol == "PLAINTEXT"
         ports = {self.address.broker_port, self.address.client_port if is_plain else self.address.broker_port}
         return frozenset.intersection(*(known_brokers(HOST, port) for port in ports))
 
     def order(self, order: GuardOrder) -> None:
-        """Tells the guard; a guard that is gone has nothing left to do."""
+        """Gives the guard an order. A guard that has ended ignores it."""
         if self._guard is None or self._guard.stdin is None or self._guard.stdin.closed:
             return
         try:
@@ -203,8 +203,8 @@ class KafkaNode:
             return
 
     def pause(self) -> None:
-        """Freezes the process, which has stopped when this returns. The guard, like everybody, waits for a processor;
-        meanwhile the broker would answer."""
+        """Pauses the process, and waits until it has stopped: the guard may have to wait for a processor, and until
+        then the broker would answer."""
         self.is_paused = True
         self.order(GuardOrder.PAUSE)
         deadline_s = time.monotonic() + GRACE_S
@@ -219,7 +219,7 @@ class KafkaNode:
         self.order(GuardOrder.RESUME)
 
     def wait(self) -> None:
-        """Until the process is gone. Returns in time: the guard kills what does not end by itself."""
+        """Waits until the process has ended. The guard kills one that does not end by itself."""
         if self._guard is None:
             return
         self._guard.wait(GRACE_S + 5)
@@ -230,7 +230,7 @@ class KafkaNode:
         self.order(GuardOrder.DETACH)
         self._close()
         if self._guard is not None:
-            self._guard.returncode = 0  # or it would warn, when collected, that it still runs
+            self._guard.returncode = 0  # or the garbage collector would warn that it still runs
         self._guard = None
 
     def _close(self) -> None:
@@ -255,11 +255,11 @@ class NodeProcesses:
 
 
 def running_processes(directory: Path) -> NodeProcesses | None:
-    """Who runs in a node's directory; None when its lock is free, which means that nobody does."""
+    """The processes that run in a node's directory; None if its lock is free, which means that none does."""
     lock = directory / "lock"
     while is_locked(lock):
         text = lock.read_text()
-        if text.endswith("\n"):  # otherwise the guard is just starting: it writes the line next, or ends
+        if text.endswith("\n"):  # else the guard is just starting: it is about to write the line, or to end
             guard, broker = text.split()
             return NodeProcesses(int(guard), int(broker))
         time.sleep(0.001)
@@ -278,7 +278,7 @@ def is_locked(path: Path) -> bool:
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether SIGSTOP has reached the process; where the system does not tell, that is taken for granted."""
+    """Whether SIGSTOP has reached the process; assumed where the system cannot tell."""
     try:
         status = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
@@ -287,12 +287,12 @@ def is_stopped(pid: int) -> bool:
 
 
 def stop_detached(directories: Sequence[Path]) -> None:
-    """Ends nodes that another process left running, by way of their guards.
+    """Ends nodes that another process left running, by signals to their guards.
 
-    All get the signal before any is waited for: a node that shuts down talks to the others.
+    All get the signal before one is waited for: a node that shuts down needs the others.
     """
     for directory in directories:
-        # The lock was held a moment ago, so the process id cannot be somebody else's by now.
+        # The lock was held a moment ago, so the process id has not been reused.
         if (running := running_processes(directory)) is not None:
             os.kill(running.guard, signal.SIGTERM)
     deadline_s = time.monotonic() + GRACE_S + 5

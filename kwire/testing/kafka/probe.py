@@ -16,7 +16,7 @@ TIMEOUT_S = 2.0
 
 
 def known_brokers(host: str, port: int) -> frozenset[int]:
-    """Ids of the live brokers as the broker at this address sees them; empty while it does not serve."""
+    """The ids of the live brokers that the broker at this address knows; empty while it does not answer."""
     try:
         with socket.create_connection((host, port), timeout=TIMEOUT_S) as connection:
             connection.sendall(metadata_request())

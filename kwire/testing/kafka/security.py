@@ -3,8 +3,8 @@
     with KafkaCluster(1, security=Security(users={"alice": "secret"})) as kafka:
         connect(kafka.bootstrap("SASL_SSL"), ssl_truststore_location=kafka.certificates.path, ...)
 
-`cluster` puts what is decided here into the brokers' settings. Brokers and controllers talk to each other in plain
-text, and so does who tests: that listener's nobody (User:ANONYMOUS) may do everything.
+`cluster` adds these settings to those of the brokers. Brokers, controllers and the test itself connect in plain text:
+the principal of that listener, User:ANONYMOUS, may do everything.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = (PLAIN, *SCRAM, OAUTHBEARER)
 CLIENT_AUTH = ("none", "requested", "required")
 _PACKAGE = "org.apache.kafka.common.security"
-# What stands for something else in the format tool's [name=...,password=...].
+# Characters with a meaning in the format tool's [name=...,password=...].
 _SCRAM_SPECIAL = frozenset(",[]='\"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Security:
-    """What a secured cluster has.
+    """The security of a cluster.
 
     Args:
-        users: names and passwords, of PLAIN and of both kinds of SCRAM. OAUTHBEARER takes unsecured tokens of anybody.
+        users: names and passwords for PLAIN and both kinds of SCRAM. OAUTHBEARER accepts any unsecured token.
         client_auth: Kafka's `ssl.client.auth`, of the listeners with TLS: "none", "requested" or "required".
-        authorizer: whether permissions (ACLs) are asked for. Then nobody but User:ANONYMOUS, the principal of the plain
-            listener, may do anything before it is told so.
+        authorizer: whether permissions (ACLs) are checked. Then only User:ANONYMOUS, the principal of the plain
+            listener, may do anything until ACLs are added.
         hosts: more names and addresses for the brokers' certificates.
         proxied: the security protocol of the listener that is advertised as something else (`KafkaCluster.advertised`).
 
     Raises:
-        ClusterError: something of it cannot be.
+        ClusterError: an argument has no valid value.
     """
 
     users: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -67,7 +67,7 @@ class Security:
 
     @property
     def scram_options(self) -> list[str]:
-        """What the format tool is told, so that users are there from the beginning (KIP-900)."""
+        """The options of the format tool that create the users (KIP-900)."""
         return [
             option
             for name, password in self.users.items()
@@ -76,7 +76,7 @@ class Security:
         ]
 
     def settings(self, keystore: Path, truststore: Path) -> dict[str, str]:
-        """What brokers are told. The files are PEM (KIP-651)."""
+        """The settings of brokers. The files are PEM (KIP-651)."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.location": str(keystore),
@@ -93,7 +93,7 @@ class Security:
         }
 
     def _listeners(self, what: str) -> list[str]:
-        """The names of those with "SSL", or with "SASL"."""
+        """The names of the listeners with "SSL", or with "SASL"."""
         named = {**{protocol: protocol for protocol in SECURED}, "CLIENT": self.proxied}
         return [name for name, protocol in named.items() if what in protocol.split("_")]
 

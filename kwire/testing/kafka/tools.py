@@ -1,4 +1,4 @@
-"""How to start Kafka's own command line programs, which kwire is compared with and shares groups with.
+"""Commands for Kafka's own command line programs, with which kwire is compared, or shares groups.
 
 The fault harness, the benchmarks and the integration tests call it. The programs run in a JVM of their own, which is
 told to start fast rather than to get fast.
@@ -12,7 +12,7 @@ VERIFIABLE_CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 
 
 def tools_class_path() -> str:
-    """The class path that Kafka's programs start with; downloads them when the cache lacks them.
+    """The class path of Kafka's programs; downloads them if the cache lacks them.
 
     Raises:
         MissingSoftwareError: no Maven, or the download failed.

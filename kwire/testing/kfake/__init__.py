@@ -1,4 +1,4 @@
-"""kfake as a third broker: franz-go's Kafka, written in Go by others, built once and run as a process.
+"""kfake, franz-go's fake Kafka in Go, as a cluster for tests: built once, and run as a process.
 
     with KfakeCluster(2, topics={"orders": 3}) as cluster:
         consumer = Consumer("orders", bootstrap_servers=cluster.bootstrap_servers, group_id="billing")

@@ -1,7 +1,7 @@
 """kfake as a program: `program/main.go`, built once with Go into a cache.
 
-A build is put in place by one rename under a file lock, so clones and processes may share a cache. What it is built
-from is pinned by `go.mod` and `go.sum`, and its directory is named after all of that. Used by `cluster`.
+A build is put in place by one rename under a file lock, so clones and processes may share a cache. `go.mod` and
+`go.sum` pin its sources, and the name of its directory depends on all of them. Used by `cluster`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def ensure_kfake(cache: Path) -> Path:
 
 
 def version() -> str:
-    """Which kfake this is: the module's version, and a digest of what is built with it."""
+    """The version of kfake: the version of the module, and a digest of the sources here."""
     digest = hashlib.sha256(b"".join((SOURCES / name).read_bytes() for name in FILES)).hexdigest()[:12]
     return f"{module_version()}-{digest}"
 
@@ -41,7 +41,7 @@ def module_version() -> str:
 
 
 def build(directory: Path) -> None:
-    """Has Go download and build it."""
+    """Has Go download and build kfake."""
     for name in FILES:
         shutil.copy(SOURCES / name, directory)
     run_go(

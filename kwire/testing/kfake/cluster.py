@@ -1,4 +1,4 @@
-"""A cluster of kfake's, in a process of its own that ends with its input, and so with this process at the latest."""
+"""A cluster of kfake, in a process that ends with its standard input, and so with this process at the latest."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ LISTENING = "listening "
 
 
 class KfakeCluster:
-    """N brokers of kfake's. Use as a context manager, or call `start` and `stop`.
+    """A cluster of kfake brokers. Use as a context manager, or call `start` and `stop`.
 
     Args:
-        brokers: how many.
-        topics: topics to begin with, and their numbers of partitions.
-        settings: broker settings under Kafka's names, of which kfake knows some.
+        brokers: the number of brokers.
+        topics: topics that exist from the beginning, and their numbers of partitions.
+        settings: broker settings under Kafka's names; kfake knows some of them.
         min_session_timeout_ms: the shortest `session_timeout_ms` that members may have.
-        tls: the server's side of TLS; clients then connect with `security_protocol` SSL or SASL_SSL.
-        users: who may log in by SASL; nobody has to if there are none.
+        tls: the brokers' TLS files; clients then connect with `security_protocol` SSL or SASL_SSL.
+        users: the users that may log in by SASL; without users, clients do not log in.
         authorize: whether users may do only what their `acls` say.
         cache: where the program is kept.
     """
@@ -79,7 +79,7 @@ class KfakeCluster:
         """The addresses of all brokers, as "host:port,host:port".
 
         Raises:
-            ClusterError: It does not run.
+            ClusterError: The cluster does not run.
         """
         if not self._servers:
             raise ClusterError("kfake is not started")
@@ -87,21 +87,21 @@ class KfakeCluster:
 
     @property
     def is_running(self) -> bool:
-        """Whether the process lives: kfake may die of what it is sent."""
+        """Whether the process runs: a request may crash kfake."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """When this returns, clients can connect. A cluster that was stopped begins anew, with nothing in it.
+        """Start the process; when this returns, clients can connect. A cluster that was stopped starts empty.
 
         Raises:
             MissingSoftwareError: There is no Go, or it cannot build kfake.
-            ClusterError: kfake does not start; its own words.
+            ClusterError: kfake does not start; the message has its output.
         """
         program = ensure_kfake(self._cache or cache_dir())
         with tempfile.TemporaryFile("w+") as said:
             self._process = subprocess.Popen(
                 [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said,
-                text=True, start_new_session=True,  # Ctrl-C in the terminal goes to the one who decides
+                text=True, start_new_session=True,  # Ctrl-C reaches only this process
             )  # fmt: skip
             line = self._first_line(self._process)
             if not line.startswith(LISTENING):
@@ -121,12 +121,12 @@ class KfakeCluster:
         return out.readline() if readable else ""
 
     def stop(self) -> None:
-        """End it. Does nothing if it does not run."""
+        """End the process. Does nothing if it does not run."""
         process, self._process, self._servers = self._process, None, ""
         if process is None:
             return
         for pipe in _pipes(process):
-            pipe.close()  # the end of its input is what it waits for
+            pipe.close()  # the process ends with its input
         try:
             process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:

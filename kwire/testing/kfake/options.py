@@ -1,4 +1,4 @@
-"""Who may come to a kfake cluster, how, and to do what: as `program/main.go` reads it."""
+"""Users, ACLs and TLS of a kfake cluster, in the form that `program/main.go` reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Resource: TypeAlias = Literal["topic", "group", "cluster", "transactional_id"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acl:
-    """What a user may do, or (`allow=False`) may not. `operation` is Kafka's: "read", "describe", "all", ..."""
+    """A rule about what a user may do, or (`allow=False`) may not do. `operation` is Kafka's: "read", "describe",
+    "all", ..."""
 
     resource: Resource
     name: str
@@ -33,7 +34,8 @@ class Acl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """Who may log in. A superuser may do everything; what others may is their `acls`, if the cluster authorizes."""
+    """A user that may log in. A superuser may do everything; others may do what their `acls` say, if the cluster
+    authorizes."""
 
     name: str
     password: str = field(repr=False)
@@ -53,7 +55,8 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsFiles:
-    """The server's side of TLS, in PEM. With `client_ca`, clients have to show a certificate of that authority."""
+    """The files for TLS of the brokers, in PEM. With `client_ca`, clients have to show a certificate of that
+    authority."""
 
     certificate: Path
     key: Path
