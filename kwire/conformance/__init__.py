@@ -1,4 +1,4 @@
-"""The protocol conformance suite: does a broker speak Kafka's protocol as Kafka does?
+"""The protocol conformance suite: it checks whether a broker speaks Kafka's protocol as Kafka does.
 
 An independent judge: it knows messages and frames (`kwire.protocol`) and nothing of the consumer built on them. `run`
 drives a live broker and answers a `Report`; `kwire conformance` and the pytest plugin `kwire.conformance.plugin` are

@@ -1,4 +1,4 @@
-"""How a connection to the judged broker is secured: TLS, and a login by PLAIN or SCRAM, as the settings say."""
+"""Security of connections to the judged broker: TLS, and a login by PLAIN or SCRAM, as the settings say."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NONCE_BYTES = 24
 
 
 class Ask(Protocol):
-    """Sends a request, and answers what the broker says."""
+    """Sends a request and returns the broker's answer."""
 
     def __call__(self, request: Request[R], version: int, /) -> R: ...
 
@@ -38,7 +38,7 @@ class Access:
     """TLS and the login of all connections to one cluster.
 
     Args:
-        config: The settings; those of security count.
+        config: The settings, of which only those of security are used.
 
     Raises:
         ConfigError: Certificates cannot be used, or the login is neither by PLAIN nor by SCRAM.
@@ -54,7 +54,7 @@ class Access:
             raise ConfigError(f"the judge logs in by PLAIN or SCRAM, not by sasl_mechanism={self._mechanism.value}")
 
     def secured(self, connected: socket.socket, host: str) -> socket.socket:
-        """The socket to talk by. Raises: DisconnectError, KafkaTimeoutError."""
+        """The socket with TLS, if that is set. Raises: DisconnectError, KafkaTimeoutError."""
         if self._tls is None:
             return connected
         try:
@@ -66,7 +66,7 @@ class Access:
             raise DisconnectError(f"no TLS with {host}: {reason}") from error
 
     def log_in(self, ask: Ask) -> None:
-        """Log in, if that is wanted. Raises: AuthenticationError, and what asking raises."""
+        """Log in, if SASL is set. Raises: AuthenticationError, and what `ask` raises."""
         if self._login is None:
             return
         offer = ask(SaslHandshakeRequest(mechanism=self._mechanism.value), 1)

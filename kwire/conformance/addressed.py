@@ -1,6 +1,6 @@
-"""Whether an answer is about the partitions that its request names.
+"""A check of every answer: it has to be about the partitions that the request names.
 
-Every answer is compared, whichever check asks: most checks read the only partition of an answer without its name.
+Most checks read the only partition of an answer without looking at its name, so this is checked for all of them.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ def expect_about(request: Request[Message], answer: Message) -> None:
 def _asks_for_unnamed(request: Request[Message]) -> bool:
     """Whether the answer may have partitions that the request does not name."""
     if isinstance(request, FetchRequest):
-        return request.session_epoch > 0  # a later request of a fetch session names only what has changed (KIP-227)
-    # Without topics, a group's request is for all of its offsets.
+        return request.session_epoch > 0  # a later request of a fetch session names only changes (KIP-227)
+    # Without topics, a request about a group asks for all of its offsets.
     return isinstance(request, OffsetFetchRequest) and any(group.topics is None for group in request.groups)
 
 

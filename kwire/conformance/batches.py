@@ -1,7 +1,7 @@
 """Record batches to produce: the smallest encoder that writes format 2 (KIP-98) with every codec.
 
-kwire itself only reads records, so this is the suite's own. `kwire.protocol.records` reads them back, and the broker
-in between checks them: neither side can be wrong alone. Called by the checks that write.
+kwire itself only reads records, so the suite has its own encoder. The broker checks the batches, and
+`kwire.protocol.records` reads them back, so that a mistake of one side shows. Called by the checks that write.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RecordToWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer:
-    """Who writes: an id and epoch from InitProducerId, or nobody in particular."""
+    """The producer of a batch: an id and epoch from InitProducerId, or none."""
 
     producer_id: int = -1
     epoch: int = -1
@@ -58,7 +58,7 @@ def encode_batch(
     Args:
         records: At least one.
         codec: How the records are compressed.
-        producer: Who writes.
+        producer: The producer.
         base_sequence: The sequence number of the first record; -1 for a producer without an id.
     """
     base_ms = records[0].timestamp_ms

@@ -1,7 +1,8 @@
-"""The broker under judgement, and what every check needs of it: connections, versions, topics, groups, and a clean-up.
+"""The broker under test, with what every check needs: connections, versions, topics, groups, and a clean-up.
 
-One broker is judged: the one at the bootstrap address if the cluster's metadata names it, else the first one named. All
-topics are put on it; coordinators may be others. Checks run on several threads, so what is shared here is locked.
+One broker is tested: the one at the bootstrap address if the cluster's metadata names it, else the first one named. It
+leads all topics of the suite; coordinators may be other brokers. Checks run on several threads, so shared state is
+locked.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ R = TypeVar("R", bound="Message")
 S = TypeVar("S")
 
 GROUP, TRANSACTION = 0, 1
-"""What a coordinator is asked for (KIP-98)."""
+"""Key types of FindCoordinator (KIP-98)."""
 
 READY_TIMEOUT_S = 30.0
 """A cluster that has never seen a group makes the offsets topic first, which takes seconds on a slow disk."""
@@ -52,7 +53,7 @@ READY_TIMEOUT_S = 30.0
 RETRY_S = 0.02
 
 FEATURES_FROM = 3
-"""The first version of ApiVersions that tells the cluster's features (KIP-584)."""
+"""The first version of ApiVersions that names the cluster's features (KIP-584)."""
 
 EMPTY_PARTITIONS = 3
 LOOK_TIMEOUT_S = 2.0
@@ -66,12 +67,12 @@ NOT_READY = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Answers that mean "ask again": what follows is the answer that counts."""
+"""Errors after which the request is sent again: only the answer after them counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteTopic:
-    """A topic of the suite's own. Its id is all zeros on brokers that have none (before Kafka 2.8)."""
+    """A topic that the suite has created. Its id is all zeros on brokers without topic ids (before Kafka 2.8)."""
 
     name: str
     id: UUID
@@ -79,22 +80,22 @@ class SuiteTopic:
 
 @dataclass(frozen=True, slots=True)
 class Coordinated:
-    """The name of a group or transaction, and where its coordinator is."""
+    """The name of a group or transaction, and the address of its coordinator."""
 
     name: str
     address: BrokerAddress
 
 
 class JudgedBroker:
-    """The broker under judgement.
+    """The broker under test.
 
     Args:
         address: The bootstrap address.
-        timeout_s: How long any one answer may take.
+        timeout_s: The timeout of each answer.
         access: TLS and the login.
 
     Raises:
-        KafkaError: It cannot be reached, or does not answer ApiVersions and Metadata.
+        KafkaError: The broker cannot be reached, or does not answer ApiVersions and Metadata.
     """
 
     def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
@@ -137,7 +138,7 @@ class JudgedBroker:
 
     @property
     def versions(self) -> BrokerVersions:
-        """The APIs it offers."""
+        """The APIs that the broker offers."""
         return self.offer.versions
 
     # --- asking ----------------------------------------------------------------------------------------------
@@ -147,11 +148,11 @@ class JudgedBroker:
         return ClientConnection(address or self.address, timeout_s or self.timeout_s, self._access)
 
     def connect_raw(self) -> RawConnection:
-        """A new connection to the broker, for bytes that are no requests."""
+        """A new connection to the broker, for bytes that need not be requests."""
         return RawConnection(self.address, self.timeout_s, self._access)
 
     def highest(self, request: type[Request[Message]], max_version: int | None = None) -> int:
-        """The highest version that both sides have, up to `max_version`.
+        """The highest version that the broker and kwire share, up to `max_version`.
 
         Raises:
             UnsupportedVersionError: There is none.
@@ -159,24 +160,24 @@ class JudgedBroker:
         return self.versions.pick(request, max_version=max_version)
 
     def ask(self, request: Request[R], version: int | None = None, *, address: BrokerAddress | None = None) -> R:
-        """One request on a connection of its own, in the highest version unless told otherwise."""
+        """Send one request on a connection of its own, by default in the highest version."""
         with self.connect(address) as connection:
             return connection.ask(request, self.highest(type(request)) if version is None else version)
 
     def metadata(self, *topics: str) -> MetadataResponse:
-        """The cluster and these topics, none of which is created by asking."""
+        """Metadata of the cluster and of these topics, without creating them."""
         return self.ask(_about(*topics))
 
-    # --- making ----------------------------------------------------------------------------------------------
+    # --- creating ----------------------------------------------------------------------------------------------
 
     def new_name(self) -> str:
-        """A name that nothing else has."""
+        """A unique name."""
         with self._lock:
             self._names += 1
             return f"{self.prefix}-{self._names}"
 
     def topic(self, partitions: int = 1, config: Mapping[str, str] | None = None) -> SuiteTopic:
-        """A new topic, all of whose partitions this broker leads."""
+        """Create a topic, all of whose partitions this broker leads."""
         name = self.new_name()
         self.topics.add(name)
         wanted = CreatableTopic(
@@ -191,13 +192,13 @@ class JudgedBroker:
         answer = self.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=int(self.timeout_s * 1000)))
         expect_ok(only(answer.topics, "topic in the answer").error_code, "CreateTopics")
         found = self.wait_for_leaders(name)
-        # Metadata names leaders before these have noticed it themselves.
+        # Metadata names a leader before that broker itself has taken over.
         wait_for(lambda: self._leads(found), f"{self.address} to lead {name}")
         return SuiteTopic(name, found.topic_id)
 
     def topic_that_all_know(self, partitions: int = 1) -> SuiteTopic:
-        """As `topic`, and all brokers know it: a transaction's coordinator may be any, and refuses what it has not
-        heard of."""
+        """As `topic`, and wait until all brokers know it: a transaction's coordinator may be any of them, and refuses
+        topics that it does not know."""
         topic = self.topic(partitions)
         for node in self.metadata().brokers:
             if node.node_id != self.node_id:
@@ -218,14 +219,15 @@ class JudgedBroker:
         return only(answer.topics, "topic in the answer").error_code == ErrorCode.NONE
 
     def empty_topic(self) -> SuiteTopic:
-        """A topic with `EMPTY_PARTITIONS` partitions that nobody writes to. All share it: making topics takes time."""
+        """A topic with `EMPTY_PARTITIONS` partitions without records. All checks share it: creating topics takes
+        time."""
         with self._emptying:
             if self._empty is None:
                 self._empty = self.topic_that_all_know(EMPTY_PARTITIONS)
             return self._empty
 
     def wait_for_leaders(self, name: str) -> MetadataResponseTopic:
-        """What metadata says of a topic once it has leaders, wherever: it exists before they are elected."""
+        """The metadata of a topic, once all of its partitions have leaders: it exists before they are elected."""
 
         def look() -> MetadataResponseTopic | None:
             found = only(self.metadata(name).topics, "topic in the answer")
@@ -235,7 +237,7 @@ class JudgedBroker:
         return wait_for(look, f"a leader of {name}")
 
     def _leads(self, found: MetadataResponseTopic) -> bool:
-        """Whether this broker has taken over every partition."""
+        """Whether this broker has become the leader of every partition."""
         latest = -1
         partitions = [
             ListOffsetsPartition(partition_index=partition.partition_index, timestamp=latest)
@@ -247,7 +249,7 @@ class JudgedBroker:
         return codes == {ErrorCode.NONE}
 
     def group(self) -> Coordinated:
-        """A group name that nobody uses, its coordinator found and ready."""
+        """A new group name, whose coordinator is found and ready."""
         group = self._coordinated(GROUP)
         self.groups.append(group)
         version = self.highest(OffsetFetchRequest)
@@ -265,7 +267,7 @@ class JudgedBroker:
         return group
 
     def transaction(self) -> Coordinated:
-        """A transactional id that nobody uses, its coordinator found. The broker forgets it by itself, days later."""
+        """A new transactional id, whose coordinator is found. The broker forgets it by itself, days later."""
         return self._coordinated(TRANSACTION)
 
     def _coordinated(self, key_type: int) -> Coordinated:
@@ -289,10 +291,10 @@ def _about(*topics: str) -> MetadataRequest:
 
 
 def wait_for(look: Callable[[], S | None], what: str, timeout_s: float = READY_TIMEOUT_S) -> S:
-    """Look again and again until there is something.
+    """Call `look` until it returns a result.
 
     Raises:
-        KafkaTimeoutError: There was nothing for that long.
+        KafkaTimeoutError: The timeout is over first.
     """
     deadline = Deadline.after(timeout_s * 1000)
     while not (found := look()):

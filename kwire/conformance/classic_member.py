@@ -1,7 +1,7 @@
 """A member of a classic group, request by request: the checks decide what is sent when, and in which version.
 
-`send_join` and `receive_join` are apart because a join is answered only when all members have joined: one thread plays
-several members. On leaving its `with` a member leaves the group, so that the group can be deleted.
+`send_join` and `receive_join` are separate because a join is answered only when all members have joined, and one thread
+drives several members. At the end of its `with` block a member leaves the group, so that the group can be deleted.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 SESSION_TIMEOUT_MS = 10_000
-"""Within what brokers allow unless told otherwise: 6 s to 30 min."""
+"""A session timeout that brokers allow by default: 6 s to 30 min."""
 
 MEMBER_ID_REQUIRED_FROM = 4
 """From this version on the first JoinGroup is answered with a member id and nothing else (KIP-394)."""
 
 STATIC_FROM = {JoinGroupRequest: 5, SyncGroupRequest: 3, HeartbeatRequest: 3, LeaveGroupRequest: 3}
-"""The versions from which on requests tell the group instance id (KIP-345)."""
+"""The first versions of requests with the group instance id (KIP-345)."""
 
 MANY_LEAVE_FROM = 3
 
 
 class ClassicJoiner:
-    """One member; `join_version` is the version of JoinGroup it speaks, the others default to the highest."""
+    """One member. `join_version` is its version of JoinGroup; other requests have the highest version by default."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class ClassicJoiner:
 
     @property
     def committer(self) -> CheckedCommitter:
-        """Who it is in OffsetCommit."""
+        """The member, as OffsetCommit names it."""
         return CheckedCommitter(member_id=self.member_id, generation=self.generation, instance_id=self.instance_id)
 
     # --- joining ---------------------------------------------------------------------------------------------
 
     def join_request(self, **changes: object) -> JoinGroupRequest:
-        """What it sends in JoinGroup, with some fields changed."""
+        """The JoinGroup request, with some fields changed."""
         metadata = encode_subscription(0, ConsumerProtocolSubscription(topics=[]))
         request = JoinGroupRequest(
             group_id=self.group.name,
@@ -91,11 +91,11 @@ class ClassicJoiner:
         return request
 
     def ask_to_join(self, **changes: object) -> JoinGroupResponse:
-        """One JoinGroup, whatever comes of it."""
+        """Send JoinGroup. Returns the answer, whatever it is."""
         return self._connection.ask(self.join_request(**changes), self.join_version)
 
     def send_join(self) -> None:
-        """Join without waiting for the answer; a member without an id gets one first, where the version wants that."""
+        """Send JoinGroup without waiting for the answer; if the version requires a member id, get one first."""
         if not self.member_id and self.join_version >= MEMBER_ID_REQUIRED_FROM and self.instance_id is None:
             answer = self.ask_to_join()
             expect_error(answer.error_code, ErrorCode.MEMBER_ID_REQUIRED, what="the first JoinGroup")
@@ -121,7 +121,7 @@ class ClassicJoiner:
     def sync_request(
         self, assignments: Mapping[str, bytes] | None = None, version: int | None = None
     ) -> SyncGroupRequest:
-        """What it sends in SyncGroup; the leader hands in assignments by member id."""
+        """The SyncGroup request; that of the leader has assignments by member id."""
         version = self.broker.highest(SyncGroupRequest) if version is None else version
         return SyncGroupRequest(
             group_id=self.group.name,
@@ -137,7 +137,7 @@ class ClassicJoiner:
         )
 
     def sync(self, assignments: Mapping[str, bytes] | None = None, version: int | None = None) -> SyncGroupResponse:
-        """One SyncGroup, whatever comes of it."""
+        """Send SyncGroup. Returns the answer, whatever it is."""
         version = self.broker.highest(SyncGroupRequest) if version is None else version
         return self._connection.ask(self.sync_request(assignments, version), version)
 
@@ -147,7 +147,7 @@ class ClassicJoiner:
         expect_ok(self.sync({self.member_id: assignment}).error_code, "SyncGroup")
 
     def heartbeat(self, version: int | None = None, *, generation: int | None = None) -> int:
-        """One Heartbeat; answers the error code."""
+        """Send Heartbeat. Returns the error code."""
         version = self.broker.highest(HeartbeatRequest) if version is None else version
         request = HeartbeatRequest(
             group_id=self.group.name,
@@ -158,7 +158,7 @@ class ClassicJoiner:
         return self._connection.ask(request, version).error_code
 
     def leave(self, version: int | None = None) -> LeaveGroupResponse:
-        """One LeaveGroup, whatever comes of it."""
+        """Send LeaveGroup. Returns the answer, whatever it is."""
         version = self.broker.highest(LeaveGroupRequest) if version is None else version
         request = LeaveGroupRequest(group_id=self.group.name)
         if version >= MANY_LEAVE_FROM:

@@ -1,4 +1,4 @@
-"""Takes away what a run made: its topics, its groups. What cannot be deleted is reported, not hidden.
+"""Deletes the topics and groups that a run has created, and reports those that cannot be deleted.
 
 Transactional ids stay: the protocol has no way to delete them, and brokers forget them after a week.
 """
@@ -28,7 +28,7 @@ NAMES_UP_TO = 5
 
 
 def clean_up(broker: JudgedBroker) -> list[str]:
-    """Delete what the suite made; answers what could not be deleted, and why."""
+    """Delete what the suite has created. Returns what could not be deleted, and why."""
     leftovers = _attempt("topics", partial(_delete_topics, broker)) if broker.topics else []
     by_address: dict[BrokerAddress, list[str]] = {}
     for group in broker.groups:
@@ -57,7 +57,7 @@ def _delete_topics(broker: JudgedBroker) -> list[str]:
 
 
 def _names(broker: JudgedBroker) -> list[str]:
-    """The topics of this run: names that checks made up to be refused do not begin like that."""
+    """The topics of this run. Names that were meant to be refused do not have its prefix."""
     return sorted(name for name in broker.topics if name.startswith(broker.prefix))
 
 

@@ -1,8 +1,8 @@
 """A small blocking client: one connection, requests out, answers in, a timeout on every wait.
 
-It is the judge's own, on purpose: what the consumer's network code gets wrong must not hide what a broker gets wrong.
-Frames, headers and correlation ids are `kwire.protocol.framing`'s; `RawConnection` sends whatever bytes a hostile check
-makes up. Used by `broker.py` and by the checks.
+It does not share the consumer's network code, whose bugs could hide those of a broker.
+Frames, headers and correlation ids are `kwire.protocol.framing`'s; `RawConnection` sends any bytes, for checks with
+malformed requests. Used by `broker.py` and by the checks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ RECEIVE_BYTES = 64 * 1024
 
 
 class BrokerAddress(NamedTuple):
-    """Where a broker listens."""
+    """The address of a broker."""
 
     host: str
     port: int
@@ -41,7 +41,7 @@ class BrokerAddress(NamedTuple):
         """Read "host:port" or "[v6]:port"; of a list of several, the first.
 
         Raises:
-            InvalidArgumentError: It is neither.
+            InvalidArgumentError: The text is neither.
         """
         host, colon, port = text.split(",", maxsplit=1)[0].strip().rpartition(":")
         if not (colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
@@ -50,16 +50,16 @@ class BrokerAddress(NamedTuple):
 
 
 class RawConnection:
-    """Bytes to a broker and back.
+    """A connection that sends and receives bytes.
 
     Args:
-        address: Where the broker listens.
+        address: The address of the broker.
         timeout_s: How long connecting, and each `send_bytes` and `read_bytes`, may take.
-        access: TLS and a login, which are through before anything else is said.
+        access: TLS and the login, which are completed before anything else is sent.
 
     Raises:
-        DisconnectError, KafkaTimeoutError: It cannot be reached.
-        AuthenticationError: It does not let us in.
+        DisconnectError, KafkaTimeoutError: The broker cannot be reached.
+        AuthenticationError: The broker refuses the login.
     """
 
     def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
@@ -106,8 +106,8 @@ class RawConnection:
         """The next frame, without its length.
 
         Raises:
-            DisconnectError, KafkaTimeoutError: There is no whole one.
-            ProtocolError: Its length is no frame's.
+            DisconnectError, KafkaTimeoutError: The connection ends, or the time is over, before the frame is complete.
+            ProtocolError: The length of the frame is invalid.
         """
         deadline = Deadline.after(self.timeout_s * 1000)
         size_bytes = int.from_bytes(self._read_exactly(LENGTH_BYTES, deadline), "big", signed=True)
@@ -116,7 +116,7 @@ class RawConnection:
         return self._read_exactly(size_bytes, deadline)
 
     def closes_within(self, timeout_s: float) -> bool:
-        """Whether the broker ends the connection; what it says before is read and dropped."""
+        """Whether the broker closes the connection; bytes that it sends before are discarded."""
         deadline = Deadline.after(timeout_s * 1000)
         buffer = memoryview(bytearray(RECEIVE_BYTES))
         try:
@@ -136,14 +136,15 @@ class RawConnection:
         return bytes(buffer)
 
     def read_some(self, buffer: memoryview, deadline: Deadline) -> int:
-        """How many bytes came, at least one. Raises: DisconnectError, KafkaTimeoutError."""
+        """Read bytes into the buffer; returns how many came, at least one. Raises: DisconnectError,
+        KafkaTimeoutError."""
         count = self._read_into(buffer, deadline)
         if not count:
             raise DisconnectError(f"{self.address} closed the connection while an answer was due")
         return count
 
     def _read_into(self, buffer: memoryview, deadline: Deadline) -> int:
-        """How many bytes came; 0 when the broker has closed the connection."""
+        """Read bytes into the buffer; returns how many came, 0 if the broker has closed the connection."""
         try:
             # A timeout of 0 would mean "do not wait" to the socket, and nobody would get a first chance to read.
             self._socket.settimeout(max(0.001, deadline.remaining_ms() / 1000))
@@ -155,7 +156,7 @@ class RawConnection:
 
 
 class ClientConnection(RawConnection):
-    """Requests to a broker and answers back; any number of requests may be under way."""
+    """A connection that sends requests and receives answers; any number of requests may be in flight."""
 
     def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
         super().__init__(address, timeout_s, access)
@@ -169,11 +170,11 @@ class ClientConnection(RawConnection):
         self._asking.send(request, version)
 
     def send_unanswered(self, request: Request[Message], version: int) -> None:
-        """Send a request that has no answer: Produce with `acks=0`. Only while nothing else is under way."""
+        """Send a request that has no answer: Produce with `acks=0`. No other request may be in flight."""
         self.send_bytes(Framing(CLIENT_ID).send(request, version))
 
     def receive(self) -> Message:
-        """The answer to the oldest request that has none yet. Raises: as `ask`."""
+        """Receive the answer to the oldest request in flight. Raises: as `ask`."""
         return self._asking.receive()
 
     def ask(self, request: Request[R], version: int) -> R:
@@ -183,7 +184,7 @@ class ClientConnection(RawConnection):
             DisconnectError: The broker closed the connection.
             KafkaTimeoutError: The broker did not answer in time.
             ProtocolError: The answer does not follow the protocol.
-            NonconformanceError: It is about partitions that were not asked for.
+            NonconformanceError: The answer is about partitions that the request does not name.
         """
         answer = self._asking.ask(request, version)
         expect_about(request, answer)
@@ -191,7 +192,7 @@ class ClientConnection(RawConnection):
 
 
 class _Asking:
-    """Requests out and answers in, on a connection, with correlation ids of its own."""
+    """Sends requests and receives answers on a connection, with correlation ids of its own."""
 
     def __init__(self, connection: RawConnection, framing: Framing) -> None:
         self._connection = connection

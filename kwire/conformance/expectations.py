@@ -1,4 +1,4 @@
-"""What a check expects of an answer, and the one exception that says that the answer was something else.
+"""Expectations of checks, and the exception for an answer that does not meet them.
 
 Every check states its expectations through these functions, so that the reasons in the report read alike.
 """
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class NonconformanceError(Exception):
-    """The broker did not do what Kafka does; the message says what was expected and what came."""
+    """The broker does not do what Kafka does; the message says what was expected and what was received."""
 
 
 def expect(condition: bool, problem: str) -> None:
@@ -44,7 +44,7 @@ def expect_ok(code: int, what: str) -> None:
 
 
 def only(items: Iterable[T], what: str) -> T:
-    """The one item there has to be. Raises: NonconformanceError, if there are none or several."""
+    """The only item. Raises: NonconformanceError, if there are none or several."""
     found = list(items)
     if len(found) != 1:
         raise NonconformanceError(f"there should be one {what}, not {len(found)}: {found!r:.300}")

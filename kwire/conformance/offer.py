@@ -1,4 +1,4 @@
-"""What a cluster offers, and so what there is to check of it."""
+"""The offer of a cluster, which decides what is checked."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Feature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BrokerOffer:
-    """What there is to check: the broker's APIs, and the cluster's finalized features by name."""
+    """The broker's APIs, and the cluster's finalized features by name."""
 
     versions: BrokerVersions
     features: Mapping[str, int]
 
     def lacks(self, feature: Feature | None) -> str:
-        """Why a check that needs the feature cannot be run; empty if it can."""
+        """The reason why a check that needs the feature cannot run; empty if it can."""
         if feature is None or self.features.get(feature.name, 0) >= feature.level:
             return ""
         return f"the cluster has switched it off: a check needs {feature.name}={feature.level}"

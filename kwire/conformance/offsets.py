@@ -1,4 +1,4 @@
-"""Committed positions, written and read in any version: OffsetCommit and OffsetFetch have four shapes between them."""
+"""Committed offsets, written and read in any version: together OffsetCommit and OffsetFetch have four forms."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ MANY_GROUPS_FROM = 8
 """The first version of OffsetFetch that asks for many groups (KIP-709)."""
 
 STABLE_FROM = 7
-"""The first version of OffsetFetch that can insist on stable offsets (KIP-447)."""
+"""The first version of OffsetFetch that can require stable offsets (KIP-447)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedCommitter:
-    """Who commits: a member with its generation or epoch, or nobody in particular."""
+    """The committer: a member with its generation or epoch, or a client outside of the group."""
 
     member_id: str = ""
     generation: int = -1
@@ -47,7 +47,7 @@ NOBODY = CheckedCommitter()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedPosition:
-    """A position to commit, of one partition."""
+    """An offset of one partition to commit."""
 
     offset: int
     metadata: str | None = ""
@@ -58,7 +58,7 @@ class CheckedPosition:
 def commit_request(
     group: Coordinated, topic: SuiteTopic, *positions: CheckedPosition, committer: CheckedCommitter = NOBODY
 ) -> OffsetCommitRequest:
-    """A request that fits every version that has the committer's fields."""
+    """An OffsetCommit request for any version that has the committer's fields."""
     partitions = [
         OffsetCommitRequestPartition(
             partition_index=position.partition,
@@ -86,7 +86,7 @@ def commit(
     version: int | None = None,
     committer: CheckedCommitter = NOBODY,
 ) -> int:
-    """Commit one position; answers its error code."""
+    """Commit one offset. Returns its error code."""
     request = commit_request(group, topic, position, committer=committer)
     answer = broker.ask(request, version, address=group.address)
     return only(only(answer.topics, "topic in the answer").partitions, "partition in the answer").error_code
@@ -109,7 +109,7 @@ def offset_fetch_request(
 def the_position(
     answer: OffsetFetchResponse, version: int
 ) -> OffsetFetchResponsePartition | OffsetFetchResponsePartitions:
-    """The one position of an answer that itself is no error."""
+    """The only offset in an answer, which must not be an error as a whole."""
     if version < MANY_GROUPS_FROM:
         expect_ok(answer.error_code, "OffsetFetch")
         return only(only(answer.topics, "topic in the answer").partitions, "partition in the answer")
@@ -126,7 +126,7 @@ def fetch_offset(
     version: int | None = None,
     require_stable: bool = False,
 ) -> OffsetFetchResponsePartition | OffsetFetchResponsePartitions:
-    """The committed position of partition 0; its error code is not looked at."""
+    """The committed offset of partition 0; its error code is not checked."""
     if version is None:
         version = broker.highest(OffsetFetchRequest)
     request = offset_fetch_request(group, topic, version, require_stable=require_stable)

@@ -1,9 +1,9 @@
-"""The conformance suite as tests of pytest, one for each check and version.
+"""A pytest plugin that runs the conformance suite, with one test for each check and version.
 
     pytest -p kwire.conformance.plugin --kafka-bootstrap HOST:PORT
 
-Without the option the plugin does nothing. With it, and without any path on the command line, the suite alone runs;
-beside paths it runs after the tests found there. `-k`, `-x`, `--junit-xml` and the rest work as everywhere.
+Without the option the plugin does nothing. With the option and without a path on the command line, only the suite runs;
+with paths, the suite runs after the tests found there. `-k`, `-x`, `--junit-xml` and the rest work as everywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _empty_directory: pytest.StashKey[Path] = pytest.StashKey()
 
 
 class BrokenRuleError(Exception):
-    """The result of a check that failed; only its text is shown."""
+    """A check has failed; only the text is shown."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -46,7 +46,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Connects, so that a broker that is not there is one error and not one for each test."""
+    """Connects to the broker, so that one that is unreachable is one error and not one for each test."""
     bootstrap = config.getoption(OPTION)
     if not isinstance(bootstrap, str):
         return
@@ -56,13 +56,13 @@ def pytest_configure(config: pytest.Config) -> None:
     except KafkaError as error:
         raise pytest.UsageError(str(error)) from error
     if config.args_source is not pytest.Config.ArgsSource.ARGS:
-        # pytest collects at least one place; an empty one leaves the suite alone.
+        # pytest collects at least one path; an empty one adds no tests to the suite.
         config.stash[_empty_directory] = Path(tempfile.mkdtemp(prefix="kwire-conformance-"))
         config.args = [str(config.stash[_empty_directory])]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Takes away what the suite made."""
+    """Deletes what the suite has created."""
     if (broker := config.stash.get(_broker, None)) is not None:
         clean_up(broker)
     if (directory := config.stash.get(_empty_directory, None)) is not None:
@@ -71,7 +71,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)  # before -k and its like choose
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Puts the suite behind the tests that were found."""
+    """Adds the suite after the tests that were found."""
     if (broker := config.stash.get(_broker, None)) is not None:
         items.extend(Suite.from_parent(session, name="kafka-conformance", broker=broker).collect())
 
@@ -84,7 +84,7 @@ class Suite(pytest.Collector):
         self.broker = broker
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One test for each."""
+        """Yields one test for each case."""
         for case in select(self.broker):
             yield CaseItem.from_parent(self, name=str(case), broker=self.broker, case=case)
 
@@ -98,7 +98,7 @@ class CaseItem(pytest.Item):
         self.case = case
 
     def runtest(self) -> None:
-        """Skipped where the broker does not offer it."""
+        """Runs the check; skips it if the broker does not offer the API."""
         result: Result = run_case(self.broker, self.case)
         if result.status is CaseStatus.NOT_OFFERED:
             pytest.skip(result.reason)
@@ -106,11 +106,11 @@ class CaseItem(pytest.Item):
             raise BrokenRuleError(result.reason)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], *_style: object) -> str:
-        """The reason alone: where in the suite it was found helps nobody who mends a broker."""
+        """The reason without a traceback, which does not help to fix a broker."""
         if isinstance(excinfo.value, BrokenRuleError):
             return f"{self.case}\n{excinfo.value}"
         return str(super().repr_failure(excinfo))
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """What is shown as the place of the test."""
+        """The location that pytest shows for the test."""
         return Path(self.case.check.area), None, f"{self.case.check.area}: {self.case}"

@@ -1,6 +1,6 @@
-"""Producer ids and transactions, as the checks need them: the client's side of KIP-98 and KIP-890.
+"""Producers of the checks: the client's side of producer ids and transactions (KIP-98, KIP-890).
 
-Requests go to the transaction's coordinator, and "ask again" answers are asked again, as every producer does.
+Requests go to the transaction's coordinator and are retried after retriable errors, as by every producer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def init_producer(
     version: int | None = None,
     resume: Writer | None = None,
 ) -> InitProducerIdResponse:
-    """An id and epoch, for a transactional id or an idempotent producer; `resume` is who asks (KIP-360)."""
+    """Get an id and epoch for a transactional id or an idempotent producer; `resume` is the producer that goes on
+    (KIP-360)."""
     request = InitProducerIdRequest(transactional_id=None if transaction is None else transaction.name)
     request.transaction_timeout_ms = TIMEOUT_MS
     if resume is not None:
@@ -59,7 +60,7 @@ def idempotent_producer(broker: JudgedBroker) -> Writer:
 
 @dataclass(slots=True)
 class TransactionalProducer:
-    """A producer in its transactions, one after the other."""
+    """A producer of transactions, one after the other."""
 
     broker: JudgedBroker
     transaction: Coordinated
@@ -76,7 +77,7 @@ class TransactionalProducer:
         return cls(broker, transaction, producer)
 
     def add_partition(self, topic: SuiteTopic, version: int | None = None) -> int:
-        """Make partition 0 of a topic part of the transaction, as a client does; answers the error code."""
+        """Add partition 0 of a topic to the transaction, as a client does. Returns the error code."""
         if version is None:
             version = self.broker.highest(AddPartitionsToTxnRequest, CLIENTS_UP_TO)
         request = AddPartitionsToTxnRequest(
@@ -95,14 +96,14 @@ class TransactionalProducer:
         return wait_for(ask, "AddPartitionsToTxn")[0]
 
     def write(self, topic: SuiteTopic, *records: RecordToWrite) -> None:
-        """Append records to partition 0 of a topic that is part of the transaction."""
+        """Append records to partition 0 of a topic in the transaction."""
         batch = encode_batch(*records, producer=self.producer, base_sequence=self.sequence)
         placed = append(self.broker, topic, batch, transactional_id=self.transaction.name)
         expect_ok(placed.error_code, "Produce in a transaction")
         self.sequence += len(records)
 
     def end(self, *, committed: bool, version: int | None = None) -> EndTxnResponse:
-        """Commit or abort. With a new epoch, if the answer brings one, sequences start anew."""
+        """Commit or abort. If the answer has a new epoch, sequence numbers start again."""
         request = EndTxnRequest(
             transactional_id=self.transaction.name,
             producer_id=self.producer.producer_id,

@@ -1,4 +1,4 @@
-"""Fetching from a topic of the suite's, and comparing what came with what was written."""
+"""Fetch requests of the checks, and comparison of the records with those that were written."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ READ_COMMITTED = 1
 
 
 def fetch_topic(topic: SuiteTopic, *partitions: FetchPartition) -> FetchTopic:
-    """A topic to fetch, in a form that fits every version."""
+    """A topic for a Fetch request of any version."""
     return FetchTopic(topic=topic.name, topic_id=topic.id, partitions=list(partitions))
 
 
@@ -33,7 +33,7 @@ def at(offset: int, *, partition: int = 0, leader_epoch: int = -1, max_bytes: in
 
 
 def fetch_request(*topics: FetchTopic, max_wait_ms: int = 0, min_bytes: int = 0, isolation: int = 0) -> FetchRequest:
-    """A fetch without a session."""
+    """A Fetch request without a session."""
     return FetchRequest(
         max_wait_ms=max_wait_ms,
         min_bytes=min_bytes,
@@ -44,7 +44,7 @@ def fetch_request(*topics: FetchTopic, max_wait_ms: int = 0, min_bytes: int = 0,
 
 
 def the_partition(answer: FetchResponse) -> PartitionData:
-    """The one partition of a Fetch answer that itself is no error."""
+    """The only partition in a Fetch answer, which must not be an error as a whole."""
     expect_ok(answer.error_code, "Fetch")
     topic = only(answer.responses, "topic in the Fetch answer")
     return only(topic.partitions, "partition in the Fetch answer")
@@ -53,12 +53,12 @@ def the_partition(answer: FetchResponse) -> PartitionData:
 def fetch(
     broker: JudgedBroker, topic: SuiteTopic, where: FetchPartition, *, version: int | None = None, isolation: int = 0
 ) -> PartitionData:
-    """Fetch one partition on a connection of its own; its error code is not looked at."""
+    """Fetch one partition on a connection of its own; its error code is not checked."""
     return the_partition(broker.ask(fetch_request(fetch_topic(topic, where), isolation=isolation), version))
 
 
 def records_of(found: PartitionData) -> list[StoredRecord]:
-    """The records of a partition, checksums checked.
+    """The records of a partition, after a check of their checksums.
 
     Raises:
         NonconformanceError: The partition has an error, or its records are damaged.
@@ -71,7 +71,7 @@ def records_of(found: PartitionData) -> list[StoredRecord]:
 
 
 def expect_records(found: Sequence[StoredRecord], wanted: Sequence[RecordToWrite], first_offset: int = 0) -> None:
-    """Raises: NonconformanceError, unless exactly these records came, from that offset on."""
+    """Raises: NonconformanceError, unless the records are exactly these, from this offset on."""
     expect_equal([record.offset for record in found], list(range(first_offset, first_offset + len(wanted))), "offsets")
     for stored, written in zip(found, wanted, strict=True):
         where = f"of the record at offset {stored.offset}"

@@ -1,10 +1,11 @@
-"""Which checks there are. A check is a function with the mark `@check(SomeRequest)`; this finds and lists them.
+"""The registry of checks. A check is a function with the decorator `@check(SomeRequest)`; this module finds all of
+them.
 
     @check(HeartbeatRequest, versions="3+", needs=(JoinGroupRequest,))
     def a_stranger_is_refused(broker: Broker, version: int) -> None: ...
 
-A check runs once for every version of its API that both the broker and kwire have, within `versions`; with `once`, for
-the highest alone. Its name, underscores taken out, and the first line of its docstring are what reports show.
+A check runs once for every version of its API that the broker and kwire share, within `versions`; with `once`, only for
+the highest. Reports show its name, without underscores, and the first line of its docstring.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ CHECKS = "kwire.conformance.checks"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing that a broker has to do, for some versions of one API."""
+    """A check of one behaviour of a broker, for some versions of one API."""
 
     area: str
     name: str
@@ -45,11 +46,11 @@ class Check:
 
     @property
     def api(self) -> str:
-        """The API's name, as in "Fetch"."""
+        """The API's name, such as "Fetch"."""
         return self.request.__name__.removesuffix("Request")
 
     def cases(self, offer: BrokerOffer) -> list[Case]:
-        """The check in each version; those that the broker lacks come with the reason for not being run."""
+        """The check in each version; a case that the broker does not offer has the reason for not being run."""
         declared = self.declared_versions()
         reasons = {version: self._why_not(offer, version) for version in declared}
         if self.once:
@@ -58,11 +59,11 @@ class Check:
         return [Case(self, version, reasons[version]) for version in declared]
 
     def declared_versions(self) -> list[int]:
-        """The versions that kwire has and the check is for."""
+        """The versions that kwire has and that the check is meant for."""
         return [version for version in self.request.versions if version in self.versions]
 
     def _why_not(self, offer: BrokerOffer, version: int) -> str:
-        """Why it cannot be run in this version; empty if it can."""
+        """The reason why the check cannot run in this version; empty if it can."""
         broker = offer.versions
         offered = broker.offered.get(self.request.api_key)
         if offered is None:
@@ -78,7 +79,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A check in one version; `reason` says why it cannot be run, if so."""
+    """A check in one version; `reason` says why it cannot run, and is empty if it can."""
 
     check: Check
     version: int
@@ -102,11 +103,11 @@ def check(
     """Mark a function as a check.
 
     Args:
-        request: The API that it is about.
-        versions: The versions of it that the check makes sense for, in Kafka's notation.
-        once: Whether the highest version is enough, because the check is about what does not depend on it.
-        needs: Other APIs that the broker has to offer for this check.
-        feature: What the cluster has to have switched on: brokers list APIs of features that are off, too.
+        request: The API that the check is about.
+        versions: The versions that the check is meant for, in Kafka's notation.
+        once: Whether only the highest version is checked, because the behaviour does not depend on the version.
+        needs: Other APIs that the check uses.
+        feature: A feature that the cluster must have enabled: brokers also list APIs of disabled features.
     """
 
     def register(function: Run) -> Run:
@@ -128,7 +129,7 @@ def check(
 
 @cache
 def all_checks() -> tuple[Check, ...]:
-    """Every check, by API key, then in the order in which they stand in their modules."""
+    """Every check, ordered by API key, then by position in its module."""
     for info in iter_modules(import_module(CHECKS).__path__):
         import_module(f"{CHECKS}.{info.name}")
     return tuple(sorted(_registered.values(), key=lambda found: (found.request.api_key, found.area)))

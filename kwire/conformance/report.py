@@ -1,4 +1,4 @@
-"""What a run found out, as values; as a table for people, and as JSON for machines.
+"""The report of a run: its results as values, as a table, and as JSON.
 
 The JSON is an object with `bootstrap`, `prefix`, `seconds`, `passed`, `failed`, `not_offered`, `api_versions`,
 `leftovers` and `results`; each of these is an object with the fields of `Result`.
@@ -45,7 +45,7 @@ class Result:
 class Report:
     """All results, in the order of the checks.
 
-    `prefix` is what the names of everything created began with; `leftovers` is what of it could not be deleted.
+    All names that the run has created begin with `prefix`; `leftovers` are those that could not be deleted.
     """
 
     bootstrap: str
@@ -56,31 +56,31 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing failed."""
+        """Whether no case has failed."""
         return not self.count(CaseStatus.FAILED)
 
     @property
     def has_judged(self) -> bool:
-        """Whether anything was: a broker may offer nothing of what was asked for."""
+        """Whether any case was run: a broker may offer none of the APIs that were selected."""
         return any(result.status is not CaseStatus.NOT_OFFERED for result in self.results)
 
     def count(self, status: CaseStatus) -> int:
-        """How many cases ended like that."""
+        """The number of cases with this status."""
         return sum(result.status is status for result in self.results)
 
     def of(self, status: CaseStatus) -> list[Result]:
-        """The cases that ended like that."""
+        """The cases with this status."""
         return [result for result in self.results if result.status is status]
 
     def api_versions(self) -> dict[str, list[int]]:
-        """The versions of each API that were really spoken: some case in it passed."""
+        """The versions of each API in which at least one case has passed."""
         spoken: dict[str, set[int]] = {}
         for result in self.of(CaseStatus.PASSED):
             spoken.setdefault(result.api, set()).add(result.version)
         return {api: sorted(versions) for api, versions in spoken.items()}
 
     def to_json(self) -> str:
-        """Everything, for machines."""
+        """The report as JSON."""
         found = {
             "bootstrap": self.bootstrap,
             "prefix": self.prefix,
@@ -98,7 +98,7 @@ class Report:
         """A table by API, then every failure with its reason.
 
         Args:
-            verbose: Show each case, the passed ones too.
+            verbose: Whether to show each case, also those that passed.
         """
         lines = [*self._table(), *self._failures(), *self._not_offered()]
         if verbose:
@@ -107,7 +107,7 @@ class Report:
         return "\n".join([*lines, "", self.summary()]) + "\n"
 
     def summary(self) -> str:
-        """One line."""
+        """The result in one line."""
         spoken = self.api_versions()
         versions = sum(map(len, spoken.values()))
         return (
@@ -125,7 +125,7 @@ class Report:
             yield f"{key:>3}  {api:<28}{shown:<10}{passed:>7}{failed or '':>7}  {absent or '':>11}"
 
     def _failures(self) -> Iterator[str]:
-        """One entry for each check and reason: what is wrong in ten versions alike is told once."""
+        """One entry for each check and reason: a failure that several versions share is shown once."""
         alike: dict[tuple[str, str, str, str], list[int]] = {}
         for result in self.of(CaseStatus.FAILED):
             alike.setdefault((result.api, result.area, result.check, result.reason), []).append(result.version)
@@ -145,7 +145,7 @@ class Report:
 
 
 def spans(numbers: Sequence[int]) -> str:
-    """Numbers with runs drawn together: "3-7,9"."""
+    """Numbers as ranges: "3-7,9"."""
     found: list[list[int]] = []
     for number in sorted(set(numbers)):
         if found and number == found[-1][-1] + 1:

@@ -1,7 +1,7 @@
-"""Runs the checks against a broker, several at a time, and gathers what they found.
+"""The runner: it runs the checks against a broker, several at a time, and collects the results.
 
-Checks share nothing but the broker, so they run on a pool of threads: most of their time is waiting, some of it on
-purpose. The order of the report does not depend on which was done first. Called by the command line and the plugin.
+Checks share only the broker, and mostly wait, so they run on a pool of threads. The order of the report does not depend
+on which check ends first. Called by the command line and the plugin.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ DEFAULT_JOBS = 32
 
 
 class UnreachableBrokerError(KafkaError):
-    """There is no broker to judge: nothing listens there, or what listens does not answer as a broker."""
+    """There is no broker to judge: nothing listens at the address, or it does not answer as a broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """How to run.
+    """The options of a run.
 
-    `only` holds shell patterns; a case runs if "Api", "area" or its whole name ("Fetch v12: ...") matches one of them,
-    and all run if there are none. `jobs` is how many cases run at a time. `access` is TLS and the login, if any.
+    `only` has shell patterns: a case runs if its "Api", its "area" or its whole name ("Fetch v12: ...") matches one of
+    them; without patterns all cases run. `jobs` is how many cases run at a time. `access` is TLS and the login, if any.
     """
 
     timeout_s: float = DEFAULT_TIMEOUT_S
@@ -53,12 +53,12 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
     """Judge the broker at `bootstrap`, a HOST:PORT.
 
     Args:
-        bootstrap: Where to connect to.
-        options: How to run.
-        on_result: Is told each result as it comes, in no particular order, from several threads.
+        bootstrap: The address of the broker.
+        options: The options.
+        on_result: Called with each result as it comes, in no particular order, from several threads.
 
     Raises:
-        InvalidArgumentError: The address is none.
+        InvalidArgumentError: `bootstrap` is no address.
         UnreachableBrokerError: There is no broker to judge.
     """
     options = options or RunOptions()
@@ -86,7 +86,7 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
 
 
 def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S, access: Access | None = None) -> JudgedBroker:
-    """The broker at `bootstrap`. Raises: as `run`."""
+    """Connect to the broker at `bootstrap`. Raises: as `run`."""
     address = BrokerAddress.parse(bootstrap)
     try:
         return JudgedBroker(address, timeout_s, access)
@@ -95,7 +95,7 @@ def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S, access: Access
 
 
 def select(broker: JudgedBroker, only: Sequence[str] = ()) -> list[Case]:
-    """The cases for this broker that match one of the patterns; all, if there are none."""
+    """The cases for this broker that match one of the patterns; all, without patterns."""
     cases = [case for check in all_checks() for case in check.cases(broker.offer)]
     return [case for case in cases if not only or any(_matches(case, pattern) for pattern in only)]
 
@@ -106,7 +106,7 @@ def _matches(case: Case, pattern: str) -> bool:
 
 
 def run_case(broker: JudgedBroker, case: Case) -> Result:
-    """Run one case and say how it ended."""
+    """Run one case. Returns its result."""
     started_s = time.monotonic()
     status, reason = CaseStatus.PASSED, ""
     if case.reason:

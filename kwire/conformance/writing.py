@@ -1,4 +1,4 @@
-"""Appending records to a topic of the suite's, and the one topic with known records that all reading checks share."""
+"""Produce requests of the checks, and the topic with known records that all reading checks share."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ IDS_FROM = 13
 """The first version of Produce that names topics by id alone (KIP-516)."""
 
 STEP_MS = 1000
-"""How much younger each of the known records is than the one before."""
+"""The time between one of the known records and the next."""
 
 AGE_MS = 3_600_000
-"""How old the first of them is: no less than all steps together, so that none is from the future."""
+"""The age of the first of them: no less than all steps together, so that no timestamp is in the future."""
 
 
 def produce_request(
@@ -44,7 +44,7 @@ def produce_request(
     transactional_id: str | None = None,
     partition: int = 0,
 ) -> ProduceRequest:
-    """A request that appends one batch; it fits every version, because either the name or the id is dropped."""
+    """A request that appends one batch, for any version: the encoder drops either the name or the id."""
     data = PartitionProduceData(index=partition, records=batch)
     return ProduceRequest(
         transactional_id=transactional_id,
@@ -55,7 +55,7 @@ def produce_request(
 
 
 def the_partition(answer: ProduceResponse) -> PartitionProduceResponse:
-    """The one partition of a Produce answer."""
+    """The only partition in a Produce answer."""
     topic = only(answer.responses, "topic in the Produce answer")
     return only(topic.partition_responses, "partition in the Produce answer")
 
@@ -81,7 +81,7 @@ class FilledTopic:
     batch_starts: tuple[int, ...]
 
     def time_ms(self, offset: int) -> int:
-        """The time of the record at an offset; goes on evenly behind the end."""
+        """The timestamp of the record at an offset; behind the end, the steps continue."""
         return self.records[0].timestamp_ms + offset * STEP_MS
 
     @property
@@ -108,7 +108,7 @@ _filling = Lock()
 
 
 def filled_topic(broker: JudgedBroker) -> FilledTopic:
-    """The topic with known records, made on first use. If that failed, every check that needs it fails likewise."""
+    """The topic with known records, created on first use. If that fails, so does every check that needs it."""
     with _filling:
         found = _filled.get(broker)
         if found is None:

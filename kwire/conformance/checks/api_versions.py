@@ -1,4 +1,5 @@
-"""ApiVersions: what the broker offers, told the same way in every version, and to clients from the future (KIP-511)."""
+"""ApiVersions: the broker's offer is the same in every version, and clients of future versions are answered
+(KIP-511)."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def offers_the_same_in_every_version(broker: JudgedBroker, version: int) -> None
 
 @check(ApiVersionsRequest, versions="3+")
 def tells_sound_features(broker: JudgedBroker, version: int) -> None:
-    """KIP-584: what is finalized is supported. Version 3 cannot show features that start at 0, and leaves them out."""
+    """KIP-584: every finalized feature is supported. Version 3 cannot show features that start at 0, and leaves them
+    out."""
     answer = broker.ask(SOFTWARE, version)
     supported = {feature.name: feature for feature in answer.supported_features}
     for feature in answer.finalized_features:
@@ -62,7 +64,7 @@ def refuses_a_malformed_software_name(broker: JudgedBroker, version: int) -> Non
 
 @check(ApiVersionsRequest, versions="5+")
 def tells_who_means_another_broker(broker: JudgedBroker, version: int) -> None:
-    """KIP-1242: cluster and broker are named both or neither, and both have to be right."""
+    """KIP-1242: a request names both cluster and broker or neither, and both have to be right."""
     cluster_id = broker.metadata().cluster_id
     another = broker.node_id + 1
     for cluster, node_id, code in (

@@ -86,7 +86,7 @@ def refuses_a_protocol_the_others_lack(broker: JudgedBroker, version: int) -> No
 
 @check(JoinGroupRequest, needs=ALL)
 def rebalances_when_a_second_member_joins(broker: JudgedBroker, version: int) -> None:
-    """The first member learns of it by heartbeat; then both have one generation, and one of them leads."""
+    """A heartbeat tells the first member; then both have the same generation, and one of them leads."""
     group = broker.group()
     with ClassicJoiner(broker, group, version) as first, ClassicJoiner(broker, group, version) as second:
         first.join_alone()
@@ -111,7 +111,7 @@ def rebalances_when_a_second_member_joins(broker: JudgedBroker, version: int) ->
 
 
 def wait_for_rebalance(member: ClassicJoiner) -> None:
-    """The coordinator starts the rebalance when the other's join arrives, which may be a moment after it was sent."""
+    """The coordinator starts the rebalance when the other member's join arrives, a moment after it was sent."""
     code = wait_for(member.heartbeat, "a rebalance")  # 0 is "no error"
     expect_error(code, ErrorCode.REBALANCE_IN_PROGRESS, what="a heartbeat while another member joins")
 
@@ -131,7 +131,7 @@ def lets_a_static_member_come_back(broker: JudgedBroker, version: int) -> None:
             expect_equal(after.generation, 1, "the generation")
             expect_equal(after.sync().assignment, b"all", "the assignment")
             expect_error(before.heartbeat(), ErrorCode.FENCED_INSTANCE_ID, what="a heartbeat of the one before")
-            before.member_id = ""  # it has nothing to leave any more
+            before.member_id = ""  # its membership has ended already
 
 
 @check(SyncGroupRequest, needs=ALL)

@@ -1,4 +1,4 @@
-"""One connection: answers in the order of the requests, however these are sent."""
+"""One connection: answers come in the order of the requests."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def answers_in_order(broker: JudgedBroker, version: int) -> None:
 
 @check(FetchRequest, once=True)
 def does_not_overtake_a_slow_request(broker: JudgedBroker, version: int) -> None:
-    """A Fetch that waits holds back what was asked later on the same connection, and on no other."""
+    """A Fetch that waits delays later requests on the same connection, and on no other."""
     with broker.connect() as connection:
         connection.send(FetchRequest(max_wait_ms=200, min_bytes=1), version)
         connection.send(ApiVersionsRequest(), 0)

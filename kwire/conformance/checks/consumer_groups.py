@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 GROUPS = Feature("group.version", 1)
 JOIN, LEAVE, LEAVE_FOR_A_WHILE = 0, -1, -2
-"""Member epochs with a meaning of their own."""
+"""Member epochs with a special meaning."""
 
 OWN_ID_FROM = 1
 """From this version on the member makes up its own id (KIP-1082)."""
@@ -31,7 +31,8 @@ SERVED_FROM = 9
 
 
 class ConsumerJoiner:
-    """A member of a consumer group. On leaving its `with` it leaves the group, so that the group can be deleted."""
+    """A member of a consumer group. At the end of its `with` block it leaves the group, so that the group can be
+    deleted."""
 
     def __init__(self, broker: JudgedBroker, group: Coordinated, version: int, instance_id: str | None = None) -> None:
         self.broker = broker
@@ -52,11 +53,11 @@ class ConsumerJoiner:
 
     @property
     def committer(self) -> CheckedCommitter:
-        """Who it is in OffsetCommit."""
+        """The member, as OffsetCommit names it."""
         return CheckedCommitter(member_id=self.member_id, generation=self.epoch)
 
     def heartbeat(self, **fields: object) -> ConsumerGroupHeartbeatResponse:
-        """One heartbeat with these fields, whatever comes of it."""
+        """Send a heartbeat with these fields. Returns the answer, whatever it is."""
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group.name, member_id=self.member_id, member_epoch=self.epoch, instance_id=self.instance_id
         )
@@ -65,7 +66,7 @@ class ConsumerJoiner:
         return self._connection.ask(request, self.version)
 
     def ask_to_join(self, *topics: str, **fields: object) -> ConsumerGroupHeartbeatResponse:
-        """The heartbeat that joins, whatever comes of it."""
+        """Send the heartbeat that joins. Returns the answer, whatever it is."""
         whole = {"rebalance_timeout_ms": 30_000, "subscribed_topic_names": list(topics), "topic_partitions": []}
         return self.heartbeat(**{**whole, **fields})
 
@@ -81,7 +82,7 @@ class ConsumerJoiner:
         return answer
 
     def wait_for_assignment(self, first: ConsumerGroupHeartbeatResponse, topic: SuiteTopic) -> list[int]:
-        """Its partitions of `topic`, which come with the join or one of the heartbeats that follow."""
+        """Wait for its partitions of `topic`, which come with the answer to the join or to a later heartbeat."""
         answers = iter([first])
 
         def look() -> list[int] | None:
@@ -94,7 +95,7 @@ class ConsumerJoiner:
         return wait_for(look, "an assignment")
 
     def acknowledge(self, topic: SuiteTopic, partitions: list[int]) -> None:
-        """Tell that it owns what it was assigned."""
+        """Report the assigned partitions as owned."""
         owned = [TopicPartitions(topic_id=topic.id, partitions=partitions)]
         answer = self.heartbeat(topic_partitions=owned)
         expect_ok(answer.error_code, "the acknowledging heartbeat")
@@ -120,7 +121,7 @@ def assigns_all_to_the_only_member(broker: JudgedBroker, version: int) -> None:
 
 @check(ConsumerGroupHeartbeatRequest, feature=GROUPS)
 def shares_between_two_members(broker: JudgedBroker, version: int) -> None:
-    """The second gets a partition only when the first has given it up."""
+    """The second member gets a partition only when the first has given it up."""
     topic, group = broker.topic(2), broker.group()
     with ConsumerJoiner(broker, group, version) as first, ConsumerJoiner(broker, group, version) as second:
         owned = first.wait_for_assignment(first.join(topic.name), topic)

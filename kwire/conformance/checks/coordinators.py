@@ -1,4 +1,4 @@
-"""FindCoordinator: somebody looks after every group and every transactional id."""
+"""FindCoordinator: every group and every transactional id has a coordinator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_SUCH_TYPE = 99
 
 
 def find(broker: JudgedBroker, version: int, key_type: int, *keys: str) -> list[Coordinator]:
-    """The coordinators of keys; before version 4 one request for each."""
+    """The coordinators of these keys; before version 4, with one request for each."""
     if version >= MANY_FROM:
         return broker.ask(FindCoordinatorRequest(coordinator_keys=list(keys), key_type=key_type), version).coordinators
     answers = [broker.ask(FindCoordinatorRequest(key=key, key_type=key_type), version) for key in keys]

@@ -84,7 +84,7 @@ def refuses_a_leader_epoch_from_the_future(broker: JudgedBroker, version: int) -
 
 @check(FetchRequest, versions=f"{DIVERGING_FROM}+", needs=[ProduceRequest])
 def shows_where_the_logs_diverge(broker: JudgedBroker, version: int) -> None:
-    """KIP-595: who has read beyond the end of an epoch learns its end, instead of OFFSET_OUT_OF_RANGE."""
+    """KIP-595: a reader beyond the end of an epoch is told its end, instead of OFFSET_OUT_OF_RANGE."""
     filled = filled_topic(broker)
     records = records_of(fetch(broker, filled.topic, at(0)))
     expect(bool(records), "no records came from the start of a topic that has some")
@@ -99,7 +99,7 @@ def shows_where_the_logs_diverge(broker: JudgedBroker, version: int) -> None:
 
 @check(FetchRequest, needs=[ProduceRequest])
 def returns_a_whole_first_batch_whatever_the_limit(broker: JudgedBroker, version: int) -> None:
-    """KIP-74: else a batch larger than the limit would stop the reader for ever."""
+    """KIP-74: otherwise a batch larger than the limit would stop the reader for ever."""
     filled = filled_topic(broker)
     request = fetch_request(fetch_topic(filled.topic, at(0, max_bytes=1)))
     request.max_bytes = 1

@@ -1,4 +1,5 @@
-"""Fetch sessions (KIP-227): a full fetch opens one, later ones tell only what changed, every slip is noticed."""
+"""Fetch sessions (KIP-227): a full fetch opens one, later fetches have only changes, and every error of the client is
+refused."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 SESSIONS = "7+"
 OPEN, CLOSE = 0, -1
-"""Session epochs with a meaning of their own."""
+"""Session epochs with a special meaning."""
 
 NO_SUCH_SESSION = 0x7FFFFFF0
 RECORDS = (RecordToWrite(b"new"),)

@@ -1,4 +1,4 @@
-"""ListGroups, DescribeGroups, DeleteGroups: what there is to see of groups, and how they are taken away."""
+"""ListGroups, DescribeGroups, DeleteGroups: groups are listed, described and deleted."""
 
 from __future__ import annotations
 

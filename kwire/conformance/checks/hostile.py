@@ -52,7 +52,7 @@ def closes_on_an_unknown_version(broker: JudgedBroker, _version: int) -> None:
 
 @check(MetadataRequest)
 def closes_on_a_body_that_ends_too_early(broker: JudgedBroker, version: int) -> None:
-    # 126 topics are announced, and none follows. In front of that, a flexible header ends with its tagged fields.
+    # 126 topics are announced, and none follows. The flexible header before them ends with its tagged fields.
     body = b"\x00\x7f" if version in MetadataRequest.flexible else b"\x00\x00\x00\x7e"
     expect_closed(broker, frame(MetadataRequest.api_key, version, body), "half a body")
 

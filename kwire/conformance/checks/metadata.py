@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster, DescribeTopicPartitions: the cluster and its topics, told alike by all three."""
+"""Metadata, DescribeCluster, DescribeTopicPartitions: all three describe the cluster and its topics alike."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from kwire.protocol.messages.metadata import MetadataResponseTopic
 
 CONTROLLERS = 2
-"""The type of endpoint that a broker is not (KIP-919)."""
+"""The endpoint type of controllers (KIP-919)."""
 
 
 def request_for(version: int, *topics: MetadataRequestTopic) -> MetadataRequest:
-    """Ask for topics without creating them, where the version lets us say so."""
+    """A request for topics that does not create them, if the version can say so."""
     return MetadataRequest(topics=list(topics), allow_auto_topic_creation=version < 4)
 
 

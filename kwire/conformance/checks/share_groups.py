@@ -53,7 +53,8 @@ RECORDS = (RecordToWrite(b"shared"), RecordToWrite(b"among many"))
 
 
 class ShareMember:
-    """A member of a share group. On leaving its `with` it leaves the group, so that the group can be deleted."""
+    """A member of a share group. At the end of its `with` block it leaves the group, so that the group can be
+    deleted."""
 
     def __init__(self, broker: JudgedBroker, version: int | None = None) -> None:
         self.broker = broker
@@ -172,7 +173,7 @@ class ShareSession:
         return wait_for(look, "records")
 
     def acknowledge(self, version: int, first: int, last: int) -> int:
-        """Acknowledge offsets of partition 0; answers the error code."""
+        """Acknowledge offsets of partition 0. Returns the error code."""
         batch = AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=[ACCEPT])
         partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
         request = ShareAcknowledgeRequest(
@@ -262,7 +263,7 @@ def moves_an_empty_share_group(broker: JudgedBroker, version: int) -> None:
 
 
 def alter(broker: JudgedBroker, version: int, group: Coordinated, topic: SuiteTopic) -> int:
-    """Put the group at offset 1 of partition 0; answers the first error."""
+    """Set the offset of the group in partition 0 to 1. Returns the first error."""
     partition = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=1)
     wanted = AlterShareGroupOffsetsRequestTopic(topic_name=topic.name, partitions=[partition])
     request = AlterShareGroupOffsetsRequest(group_id=group.name, topics=[wanted])

@@ -209,7 +209,7 @@ def describes_a_producer(broker: JudgedBroker, version: int) -> None:
 
 @check(CreateTopicsRequest, versions="7+")
 def gives_every_topic_an_id_of_its_own(broker: JudgedBroker, version: int) -> None:
-    """KIP-516: also one that has the name of a topic that was deleted."""
+    """KIP-516: also a topic with the name of one that was deleted."""
     wanted = CreatableTopic(name=broker.new_name(), num_partitions=1, replication_factor=1)
     first = create(broker, version, wanted).topic_id
     expect_ok(delete(broker, broker.highest(DeleteTopicsRequest), wanted.name).error_code, "DeleteTopics")

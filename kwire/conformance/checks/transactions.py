@@ -1,4 +1,4 @@
-"""Transactions (KIP-98, KIP-890): what is committed shows, what is aborted does not, and old producers are fenced."""
+"""Transactions (KIP-98, KIP-890): committed records are visible, aborted ones are not, and old producers are fenced."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 RECORDS = (RecordToWrite(b"in a transaction"), RecordToWrite(b"and another"))
 WRITING = (ProduceRequest, FetchRequest, InitProducerIdRequest, AddPartitionsToTxnRequest, EndTxnRequest)
 FENCED = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-"""The second is what old versions of a request are told (KIP-588)."""
+"""The second one is the answer to old versions of a request (KIP-588)."""
 
 IMPLICIT_OFFSETS_FROM = 5
 """From this version on TxnOffsetCommit adds its group to the transaction by itself (KIP-890)."""
@@ -62,7 +62,7 @@ def hands_out_ids_of_their_own(broker: JudgedBroker, version: int) -> None:
 
 @check(InitProducerIdRequest)
 def fences_the_one_before(broker: JudgedBroker, version: int) -> None:
-    """The same transactional id asked for again: the same producer id, a higher epoch."""
+    """InitProducerId again for a transactional id answers the same producer id and a higher epoch."""
     transaction = broker.transaction()
     first = init_producer(broker, transaction, version=version)
     second = init_producer(broker, transaction, version=version)
@@ -186,7 +186,7 @@ def refuses_a_group_from_a_stranger(broker: JudgedBroker, version: int) -> None:
 
 @check(TxnOffsetCommitRequest, needs=[AddOffsetsToTxnRequest, EndTxnRequest, OffsetFetchRequest])
 def commits_offsets_with_the_transaction(broker: JudgedBroker, version: int) -> None:
-    """Pending offsets are not shown, and held back from those who insist on stable ones (KIP-447)."""
+    """Pending offsets are not visible, and a request for stable offsets is told so (KIP-447)."""
     topic, group, producer = broker.empty_topic(), broker.group(), TransactionalProducer.start(broker)
     if version < IMPLICIT_OFFSETS_FROM:
         expect_ok(add_group(producer, group, broker.highest(AddOffsetsToTxnRequest)), "AddOffsetsToTxn")
@@ -254,7 +254,7 @@ def write_in_transaction(producer: TransactionalProducer, topic: SuiteTopic) -> 
 
 
 def after_the_marker(broker: JudgedBroker, topic: SuiteTopic) -> PartitionData:
-    """What a reader of committed records gets once the marker is written, which is after EndTxn is answered."""
+    """The records that a read_committed reader gets once the marker is written, which is after EndTxn is answered."""
 
     def look() -> PartitionData | None:
         found = fetch(broker, topic, at(0), isolation=READ_COMMITTED)
@@ -271,7 +271,7 @@ def expect_marker(found: PartitionData, wanted: ControlType) -> None:
 
 
 def add_group(producer: TransactionalProducer, group: Coordinated, version: int) -> int:
-    """Make a group's offsets part of the transaction; answers the error code."""
+    """Add a group's offsets to the transaction. Returns the error code."""
     request = AddOffsetsToTxnRequest(
         transactional_id=producer.transaction.name,
         producer_id=producer.producer.producer_id,
@@ -296,7 +296,7 @@ def commit_offset(
     member_id: str = "",
     generation: int = -1,
 ) -> int:
-    """Commit an offset of partition 0 with the transaction; answers the error code."""
+    """Commit an offset of partition 0 with the transaction. Returns the error code."""
     request = TxnOffsetCommitRequest(
         transactional_id=producer.transaction.name,
         group_id=group.name,
