@@ -1,5 +1,5 @@
-"""Faults against a real Kafka: what strikes, when, and what became of it. Any consumer can be put through it.
+"""Fault injection against a real Kafka: a schedule of faults strikes a consumer group, and a report judges the result.
 
-`harness.py` is the entry: it runs a schedule and judges it. `schedule.py` says what is to happen and when, from the
-faults that `catalogue.py` names and `kinds/` carries out on a `testbed.py`; `report/` shows what became of it.
+`harness.py` runs a schedule and judges it, for any consumer. A schedule (`schedule.py`) lists faults and their times.
+`catalogue.py` names the faults, `kinds/` carries them out on a `testbed.py`, and `report/` shows the result.
 """

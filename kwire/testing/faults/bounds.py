@@ -1,4 +1,4 @@
-"""How soon all must be well again: bounds as formulas of a run's settings, to be evaluated and to be shown.
+"""Bounds of recovery times: formulas of a run's settings, to be evaluated and shown.
 
 A bound is a sum of settings and milliseconds, such as `session_timeout_ms + 2000 ms`. Called by the catalogue, which
 has one for each kind of fault, and by `scenarios.py`, where the rows of the table of faults have tighter ones.
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, fields
 class RunSettings:
     """The settings of a run that bounds depend on, for clients and brokers alike.
 
-    Those of clients have the names of kwire's settings; other clients get their equivalents. They are shorter than the
-    defaults, so that a run is not mostly waiting.
+    Settings of clients have kwire's names; other clients get their equivalents. They are shorter than the defaults, so
+    that a run is not mostly waiting.
 
     Args:
         session_timeout_ms: the member's with the classic protocol, the group's with the consumer protocol.
-        broker_session_timeout_ms: after so long without a heartbeat, the controller takes a broker for dead.
+        broker_session_timeout_ms: after this time without a heartbeat, the controller fences a broker.
         rebalance_slack_ms: what a rebalance takes beside its timeouts, on a busy machine.
     """
 
@@ -47,7 +47,7 @@ SETTINGS: tuple[str, ...] = tuple(each.name for each in fields(RunSettings))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """How long something may take: some of the members' settings, and a constant.
+    """A time limit: the sum of some settings and a constant.
 
     Args:
         ms: what is added to the settings.

@@ -1,10 +1,10 @@
-"""What the brokers hold in the end: every partition read from its start to its end, around the proxies.
+"""The logs of the brokers at the end of a run: every partition, read from start to end without the proxies.
 
     logs = read_logs(kafka.direct_servers, {"orders": 6})
     found = reconcile(recorder, logs)
 
-The harness calls it when all is healed and nothing is sent any more. `reconciliation.py` compares it with the ledger.
-librdkafka reads, not what is under test.
+The harness calls it when all faults are healed and sending has ended. `reconciliation.py` compares it with the ledger.
+librdkafka reads the logs, not the client under test.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """A record of a broker's log, by its value's identity. `appended_ms` is wall-clock time."""
+    """A record of a broker's log, with the identity of its value. `appended_ms` is wall-clock time."""
 
     value: str
     appended_ms: int
@@ -37,7 +37,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerLog:
-    """One partition: from its first offset up to and without its end, with holes where there is nothing to read."""
+    """The log of one partition, from its first offset up to and without its end; offsets may be missing."""
 
     start: int
     end: int
@@ -48,11 +48,11 @@ def read_logs(
     direct_servers: str, topics: Mapping[str, int], *, read_committed: bool = False, timeout_s: float = TIMEOUT_S
 ) -> dict[TopicPartition, BrokerLog]:
     """Args:
-    topics: how many partitions each has. One that has been deleted is left out.
-    read_committed: whether what was aborted counts as not there.
+    topics: the number of partitions of each topic. A topic that was deleted is left out.
+    read_committed: whether to leave aborted records out.
 
     Raises:
-        ClusterError: not all could be read in time.
+        ClusterError: not all logs could be read in time.
     """
     deadline_s = time.monotonic() + timeout_s
     consumer = _consumer(direct_servers, "read_committed" if read_committed else "read_uncommitted")
@@ -64,7 +64,7 @@ def read_logs(
 
 
 def log_starts(direct_servers: str, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
-    """The first offset of each partition now: what retention has left."""
+    """The first offset of each partition now."""
     consumer = _consumer(direct_servers, "read_uncommitted")
     try:
         deadline_s = time.monotonic() + REQUEST_TIMEOUT_S
@@ -95,7 +95,7 @@ def _partitions(topics: Mapping[str, int]) -> list[TopicPartition]:
 
 
 def _bounds(consumer: Consumer, partition: TopicPartition, deadline_s: float) -> tuple[int, int] | None:
-    """Its start and its end; None if it does not exist."""
+    """The start and the end of a partition; None if it does not exist."""
     while True:
         try:
             return consumer.get_watermark_offsets(Place(*partition), timeout=REQUEST_TIMEOUT_S)
@@ -114,7 +114,7 @@ def _is_unknown(error: KafkaException) -> bool:
 def _read(
     consumer: Consumer, bounds: Mapping[TopicPartition, tuple[int, int]], deadline_s: float
 ) -> dict[TopicPartition, BrokerLog]:
-    """All at once. Nothing is appended meanwhile, so a partition's first end is its last."""
+    """Read all partitions at once. Nothing is appended meanwhile, so their ends do not move."""
     found: dict[TopicPartition, dict[int, LogRecord]] = {tp: {} for tp in bounds}
     left = set(bounds)
     consumer.assign([Place(*tp, OFFSET_BEGINNING) for tp in bounds])

@@ -1,9 +1,9 @@
-"""Every fault by its name: what may stand in a schedule, what a report says of it, and what carries it out.
+"""The catalogue of faults: the description of each by its name, and the function that carries it out.
 
     catalogue.KINDS["broker-kill"].bound.formula
     'broker_session_timeout_ms + 2000 ms'
 
-A fault stands in one of the modules of `kinds/`, and is found here by that alone.
+A fault is added by defining it in a module of `kinds/`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from kwire.testing.faults.targets import WORDS, Target
 
 
 def faults_in(family: ModuleType) -> tuple[Fault, ...]:
-    """Those that stand in a module, in its order."""
+    """The faults of a module, in the order of their definitions."""
     return tuple(each for each in vars(family).values() if isinstance(each, Fault))
 
 
@@ -49,10 +49,10 @@ INJECTORS: Mapping[str, Injector] = {name: each.injector for name, each in FAULT
 
 
 def strike(at_ms: int, fault: str, target: Target, *, lasts_ms: int | None = None, **values: Value) -> Step:
-    """A step, with the catalogue's defaults for what is not given.
+    """A step of a schedule, with the catalogue's defaults for what is not given.
 
     Raises:
-        ValueError: the catalogue has no such fault, parameter or target, or the value is out of its range.
+        ValueError: there is no such fault, parameter or target, or a value is out of range.
     """
     if fault not in KINDS:
         raise ValueError(f"{fault!r} is no fault; allowed: {', '.join(KINDS)}")
@@ -64,7 +64,7 @@ def strike(at_ms: int, fault: str, target: Target, *, lasts_ms: int | None = Non
 
 
 def described() -> str:
-    """The catalogue in words, a paragraph for each kind."""
+    """A description of all faults, a paragraph for each kind."""
     return "\n".join(line for kind in KINDS.values() for line in _paragraph(kind))
 
 

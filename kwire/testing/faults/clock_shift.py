@@ -1,7 +1,7 @@
-"""Wall clocks that jump: libfaketime, loaded into a member, reads from a file how far its clock is to be off.
+"""Shifts of wall clocks: libfaketime, loaded into a member, reads from a file how far the member's clock is off.
 
-The monotonic clock goes on as it is. Linux with libfaketime installed can do this; `find_faketime` says whether it is
-there. Called by the harness, which refuses what needs it without it, and where members start.
+The monotonic clock is not changed. This needs Linux and libfaketime; `find_faketime` looks for it. Called by the
+harness, which refuses schedules that need a missing libfaketime, and where members start.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ def find_faketime(places: Sequence[str] = PLACES) -> Path | None:
 
 
 def with_shifted_clock(command: Sequence[str], library: Path, shift: Path) -> list[str]:
-    """The command that runs a program whose wall clock is off by what stands in the file `shift`."""
+    """The command that runs a program whose wall clock is off by the time in the file `shift`."""
     environment = {
         "LD_PRELOAD": str(library),
         "FAKETIME_TIMESTAMP_FILE": str(shift),
         "FAKETIME_NO_CACHE": "1",  # or a jump would come up to 10 s late
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        # Or it sees to waits by the monotonic clock, too: then each change of threads in Python takes milliseconds.
+        # Else libfaketime changes monotonic waits, too, and each switch of threads in Python takes milliseconds.
         "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }
     return ["env", *(f"{name}={value}" for name, value in environment.items()), *command]
 
 
 def write_shift(shift: Path, step_ms: int) -> None:
-    """The clock is off by so much from now on. A rename: a member never reads half a number."""
+    """Set the shift of the clock. The file is replaced by a rename, so that a member never reads half a number."""
     part = shift.with_suffix(".part")
     part.write_text(f"{step_ms / 1000:+.3f}\n")
     part.rename(shift)

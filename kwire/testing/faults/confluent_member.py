@@ -1,8 +1,8 @@
-"""confluent-kafka as a verifiable consumer: flags and lines are those of Kafka's own VerifiableConsumer.
+"""A verifiable consumer with confluent-kafka: its flags and lines are those of Kafka's own VerifiableConsumer.
 
 Started by path, as a program of its own. It imports nothing of kwire, so its start and its memory are librdkafka's.
-Each poll gathers what is there; a revocation tells what has been gathered before it is told itself. With `--orders` it
-is slow, or stuck, as the file says; `kwire.verifiable_consumer.orders` has the same format. SIGTERM closes it in order.
+Each poll collects the records that are there; a revocation first reports the collected records. With `--orders` it is
+slow, or stuck, as the file says; `kwire.verifiable_consumer.orders` has the same format. SIGTERM closes it in order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Gathered = dict[tuple[str, int], list[tuple[int, str | None]]]
 
 
 class ConfluentMember:
-    """One consumer, and what it has gathered but not yet told."""
+    """A consumer, with the records that it has collected and not reported yet."""
 
     def __init__(self, flags: argparse.Namespace, settings: dict[str, str | int | float | bool]) -> None:
         self._topics = flags.topic.split(",")
@@ -85,7 +85,7 @@ class ConfluentMember:
             self._gathered.setdefault((topic, partition), []).append((offset, text))
 
     def _flush(self, work: Callable[[int], None]) -> None:
-        """Tell what was gathered, work on it, and commit it."""
+        """Report the collected records, process them, and commit."""
         gathered, self._gathered = self._gathered, {}
         if not gathered:
             return
@@ -102,7 +102,7 @@ class ConfluentMember:
             self._commit({tp: found[-1][0] + 1 for tp, found in gathered.items()})
 
     def _work(self, count: int) -> None:
-        """What the application does with so many records."""
+        """Process so many records."""
         worked_s = 0.0
         while not self._stopping.is_set():
             each_ms, is_stuck = self._read_orders()
@@ -207,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--orders", type=Path)
     parser.add_argument("--command-config", dest="config", type=Path, required=True)
     flags = parser.parse_args(arguments)
-    # A buffer of its own: without one (PYTHONUNBUFFERED), who is frozen in the middle of a line does not end it.
+    # A buffer, even with PYTHONUNBUFFERED: otherwise a process could be frozen in the middle of a line.
     sys.stdout = open(sys.stdout.fileno(), "w", encoding="utf-8", closefd=False)  # noqa: SIM115  until the process ends
     member = ConfluentMember(flags, read_settings(flags))
     signal.signal(signal.SIGTERM, member.stop)

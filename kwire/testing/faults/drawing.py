@@ -1,7 +1,7 @@
-"""Schedules from seeds: a mixture of faults that may stand beside each other. The same seed, the same schedule.
+"""Random schedules: a seed determines a mixture of faults that may overlap.
 
-Each kind in turn is the theme of a seed, so that every kind strikes in as many seeds in a row as there are kinds;
-the others come by chance. Called by the command line, and for a long night of runs.
+Each kind in turn is the theme of a seed, so that as many consecutive seeds as there are kinds cover every kind; the
+other faults are random. Called by the command line, and for long series of runs.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from kwire.testing.faults.targets import (
     WholeGroup,
 )
 
-# What depends on the machine, or wants brokers of its own, is struck only where somebody asks for it.
+# Faults that depend on the machine, or need special brokers, are drawn only if they are asked for.
 ASKED_FOR = frozenset({Need.LIBFAKETIME, Need.OLDER_STORAGE, Need.PERMISSIONS, Need.TWO_CURSORS})
 DRAWN = tuple(name for name, kind in KINDS.items() if not ASKED_FOR.intersection(kind.needs))
 DEFAULT_SECONDS = 120
-# The group is given time to begin, and to be seen well before the end.
+# The group gets time to begin, and time to recover before the end.
 FIRST_MS = 10_000
 LAST_MS = 2_000
 ATTEMPTS = 60
@@ -47,11 +47,11 @@ def draw(seed: int, *, seconds: int = DEFAULT_SECONDS, kinds: Sequence[str] = DR
     """The schedule of a seed.
 
     Args:
-        seconds: how long it is; about one fault for every twelve of them.
-        kinds: strike with these alone.
+        seconds: the length of the schedule; it has about one fault for every twelve seconds.
+        kinds: the kinds to draw from.
 
     Raises:
-        ScheduleError: there is no such kind, or the time is too short for the one that the seed is about.
+        ScheduleError: there is no such kind, or the time is too short for the theme of the seed.
     """
     unknown = [name for name in kinds if name not in KINDS]
     if unknown or not kinds:
@@ -69,7 +69,7 @@ def draw(seed: int, *, seconds: int = DEFAULT_SECONDS, kinds: Sequence[str] = DR
 
 
 def _begin(rng: random.Random, theme: FaultKind, title: str, end_ms: int) -> Schedule:
-    """A world without faults, in which the theme is possible."""
+    """A schedule without faults, in which the theme is possible."""
     protocol: GroupProtocol = rng.choice(("classic", "consumer"))
     is_static = rng.random() < 0.25 or Need.STATIC_MEMBERS in theme.needs
     topics = max(rng.choice((1, 1, 2)), 2 if Need.ONE_TOPIC_LEFT in theme.needs else 1)
@@ -83,7 +83,7 @@ def _begin(rng: random.Random, theme: FaultKind, title: str, end_ms: int) -> Sch
 
 
 def _with_one_more(rng: random.Random, schedule: Schedule, kind: FaultKind) -> Schedule | None:
-    """With one more fault of a kind, in a place where it may stand; None if there is none to be found."""
+    """The schedule with one more fault of a kind, at a time when it may strike; None if none is found."""
     for _ in range(ATTEMPTS):
         step = _draw_step(rng, schedule, kind)
         if step is None:
@@ -95,7 +95,8 @@ def _with_one_more(rng: random.Random, schedule: Schedule, kind: FaultKind) -> S
 
 
 def _draw_step(rng: random.Random, schedule: Schedule, kind: FaultKind) -> Step | None:
-    """One that may or may not fit; None if its values do not fit each other, or there is no time for it."""
+    """A random step, which may not fit the schedule; None if its values contradict each other, or there is no time for
+    it."""
     lasts_ms = _draw_duration_ms(rng, kind)
     latest_ms = schedule.end_ms - LAST_MS - (lasts_ms or 0)
     if latest_ms < FIRST_MS:
@@ -117,7 +118,7 @@ def _draw_duration_ms(rng: random.Random, kind: FaultKind) -> int | None:
 
 
 def _draw_value(rng: random.Random, parameter: Parameter) -> Value:
-    """About as large as by default: a fourth of it to four times as much."""
+    """A random value from a fourth of the default to four times the default."""
     if not isinstance(parameter, Amount):
         return rng.choice(parameter.words)
     value = parameter.default * rng.choice(FACTORS) // FACTORS[1]

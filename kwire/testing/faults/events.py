@@ -1,6 +1,6 @@
-"""The recorder: whatever happens in a run is written here, by many threads, and comes out as one ledger.
+"""The recorder: many threads write the events of a run to it, and it makes one ledger of them.
 
-Members' readers, the producer's callbacks and the injectors write; the harness listens, and takes `ledger` in the end.
+Readers of members, callbacks of the producer and injectors write events; the harness listens, and takes the `ledger`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from kwire.testing.invariants.violation import Violation
 
 Listener: TypeAlias = Callable[[Event], None]
 
-# What happens to the log comes before what members do in the same millisecond: they could not have done it otherwise.
+# In the same millisecond, events of the log come before those of members, which could not happen without them.
 OF_THE_LOG = (Sent, Hidden, Removed, Truncated, Vanished)
 
 
 class Recorder:
-    """Times are ms since it was made, by a clock that nobody can set. Any thread may call it.
+    """Records events. Times are ms since it was made, by a monotonic clock. Any thread may call it.
 
     Args:
         clock: seconds of a clock that only goes forward.
-        wall_clock: seconds since the epoch, as members and brokers stamp what they tell. Read once, at the start.
+        wall_clock: seconds since the epoch, as in timestamps of members and brokers. Read once, at the start.
     """
 
     def __init__(
@@ -42,28 +42,28 @@ class Recorder:
         return (self._clock() - self._began_s) * 1000.0
 
     def at_ms(self, wall_clock_ms: float) -> float:
-        """The run's time of a moment that a process of this machine has stamped by its wall clock."""
+        """The run's time for a timestamp by the wall clock of this machine."""
         return wall_clock_ms - self._began_wall_ms
 
     def write(self, event: Event) -> None:
-        """It happened at its `at_ms`, which may be earlier than what is written already."""
+        """Write an event. Its `at_ms` may be earlier than that of events which are written already."""
         with self._lock:
             self._events.append(event)
             for listener in self._listeners:
                 listener(event)
 
     def note(self, make: Callable[[float], Event]) -> None:
-        """It happens now: `make` is told when that is."""
+        """Write an event that happens now: `make` is called with the time."""
         with self._lock:
             self.write(make(self.now_ms()))
 
     def violate(self, rule: str, what: str) -> None:
-        """Something must not have happened that no event can tell of."""
+        """Record a violation that cannot be derived from events."""
         with self._lock:
             self._violations.append(Violation(rule=rule, at_ms=self.now_ms(), what=what))
 
     def listen(self, listener: Listener) -> None:
-        """Each event from now on, as it is written. Called under the lock: it has to be quick, and waits for nobody."""
+        """Have the listener called with each event from now on. It is called under the lock, so it must not wait."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -74,7 +74,7 @@ class Recorder:
 
     @property
     def ledger(self) -> Ledger:
-        """What has been written so far, in the order in which it happened."""
+        """The events so far, ordered by time."""
         with self._lock:
             events = list(self._events)
         return Ledger(sorted(events, key=_order))

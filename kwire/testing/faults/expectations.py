@@ -1,4 +1,5 @@
-"""What a row of the table of faults demands beside the invariants, judged by the ledger. Pure; the harness calls it."""
+"""Expectations of a row of the table of faults beside the invariants, checked on the ledger. Pure; the harness calls
+it."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ AUTHORIZATION = "authorization"
 
 
 def unmet(ledger: Ledger, expects: Sequence[Expectation]) -> Iterator[Violation]:
-    """Violations of these expectations."""
+    """The violations of these expectations."""
     if Expectation.NO_REBALANCE in expects:
         yield from _rebalances(ledger)
     if Expectation.NO_DUPLICATES in expects:
@@ -51,7 +52,7 @@ def _nothing_to_catch_up(ledger: Ledger) -> Iterator[Violation]:
 
 
 def _rebalances(ledger: Ledger) -> Iterator[Violation]:
-    """From the first fault until all is quiet, who stays gives partitions to none but newcomers."""
+    """From the first fault until all is quiet, members that stay give partitions only to new members."""
     given: list[Revoked | Lost] = []
     goes = {event.member for event in ledger.events if isinstance(event, (Closed, Killed)) and _is_early(event, ledger)}
     newcomers: set[str] = set()
@@ -79,7 +80,7 @@ def _rebalances(ledger: Ledger) -> Iterator[Violation]:
 
 
 def _is_early(event: Closed | Killed, ledger: Ledger) -> bool:
-    """Whether a member went before all was quiet; in the end they all do."""
+    """Whether a member left before all was quiet; at the end all members leave."""
     quiet = next(ledger.of(Quiet), None)
     return quiet is None or event.at_ms < quiet.at_ms
 

@@ -1,11 +1,11 @@
-"""A fault: what its kind is, and what carries it out on real brokers.
+"""A fault: its kind, and the injector that carries it out on real brokers.
 
     @fault(name="broker-freeze", description=..., heals=..., ...)
     def freeze(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 
-An injector does the harm and answers how it is healed. It runs on a thread of its own, may take its time, and says by
-`begin` when the harm begins, with what it has looked up: which broker it was, which member. The ledger then has the
-fault from there on.
+An injector carries the fault out and returns the function that heals it. It runs on a thread of its own and may wait.
+It calls `begin` when the fault begins, with what it has looked up, such as which broker or member it strikes. From then
+on the ledger has the fault.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What the catalogue says of a fault, and the function that carries it out."""
+    """A fault of the catalogue: its description, and the function that carries it out."""
 
     kind: FaultKind
     injector: Injector
@@ -40,21 +40,21 @@ def _with_the_fields_of(kind: Callable[P, FaultKind]) -> Callable[P, Callable[[I
 
 
 fault = _with_the_fields_of(FaultKind)
-"""Decorates an injector with the fields of its `FaultKind`, which makes a `Fault` of both."""
+"""A decorator that makes a `Fault` of an injector and the fields of its `FaultKind`."""
 
 
 def stays() -> None:
-    """The healing of what is not healed: a leader that has moved stays where it is."""
+    """The healing of a fault that is not undone, such as a leader that has moved: does nothing."""
 
 
 def stay_so(testbed: Testbed, step: Step) -> None:
-    """Wait for all of the step's time, from now on: for what the cluster had to be asked for first.
+    """Wait for the whole duration of the step from now on, after a change that the cluster had to make first.
 
-    One that is short of a broker takes seconds to agree to anything. The step's time could be over by then, and the
-    harm be healed before it has met anybody.
+    A cluster without one of its brokers takes seconds for such a change. By then the step's time could be over, and the
+    fault be healed before it has had any effect.
 
     Raises:
-        StoppedError: the run is given up.
+        StoppedError: the run is aborted.
     """
     assert step.lasts_ms is not None
     testbed.sleep(step.lasts_ms)

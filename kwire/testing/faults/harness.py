@@ -1,11 +1,11 @@
-"""One run: a real Kafka behind proxies, a group of consumers, traffic, a schedule's faults; then it is healed, drained
-and judged.
+"""The harness: it runs a schedule's faults against a real Kafka behind proxies, with a group of consumers and traffic;
+then it heals all faults, has the group drain the topics, and judges the run.
 
     outcome = run(Order(schedule=parse(text), name="kwire"))
     print(verdict(summarize(outcome.run)))
 
-The only entry for runs, from the command line and from tests. All that was started is stopped when it returns or
-raises; should this process be killed, guards stop it.
+Command line and tests call `run`. Everything that it has started is stopped when it returns or raises; if this process
+is killed, guards stop it.
 """
 
 from __future__ import annotations
@@ -54,29 +54,29 @@ from kwire.testing.kafka.jars import KAFKA_VERSION, cache_dir
 from kwire.version import __version__
 
 TICK_S = 0.25
-# A group that has not come together by then is judged as it is.
+# A group that is not complete by then is judged as it is.
 SETTLING_S = 30.0
-# And one that has not read by then what was sent while it came together.
+# As is one that has not read by then the records that were sent meanwhile.
 CATCHING_UP_S = 15.0
-# Schedules give the group this long before their first fault; what it takes longer, the faults come later.
+# How long schedules give the group before their first fault; if it takes longer, the faults come later.
 ALLOWED_TO_SETTLE_MS = 5_000.0
 STARTING_AT_ONCE = 4
 RECORD_BYTES = 100
 
 
 class FaultsError(KafkaError):
-    """A run that could not be carried out: it says nothing about the consumers."""
+    """The run could not be carried out, which says nothing about the consumers."""
 
 
 Watch = Callable[[Progress], None]
 
 
 def run(order: RunOrder, watch: Watch = lambda _progress: None) -> RunOutcome:
-    """Carry it out and judge it. `watch` is told of its progress, a few times in a second.
+    """Carry out a run and judge it. `watch` is called with its progress, a few times a second.
 
     Raises:
-        ScheduleError: the schedule makes no sense.
-        FaultsError: it cannot be carried out here, or a strike has failed.
+        ScheduleError: the schedule is invalid.
+        FaultsError: the run cannot be carried out on this machine, or a fault could not be injected.
         ClusterError: Kafka, a proxy or a member cannot be started.
     """
     check_schedule(order.schedule)
@@ -92,7 +92,7 @@ def run(order: RunOrder, watch: Watch = lambda _progress: None) -> RunOutcome:
 
 
 def _refuse_what_cannot_be(order: RunOrder) -> None:
-    """On this machine, or over TLS. Raises: FaultsError."""
+    """Raises: FaultsError, for faults that are not possible on this machine, or over TLS."""
     if Need.LIBFAKETIME in order.schedule.needs and find_faketime() is None:
         raise FaultsError(f"this schedule needs {Need.LIBFAKETIME.value}; {HOW_TO_INSTALL}")
     if order.secured and (kinds := unreadable(order.schedule)):
@@ -104,7 +104,7 @@ def _refuse_what_cannot_be(order: RunOrder) -> None:
 
 @contextmanager
 def _testbed(order: RunOrder, logs: Path, watch: Watch) -> Iterator[Testbed]:
-    """Everything that a run needs, running, but for the members and the traffic."""
+    """The testbed, running, without members and traffic."""
     schedule = order.schedule
     watch(Progress(phase="starting Kafka"))
     with (
@@ -122,7 +122,7 @@ def _testbed(order: RunOrder, logs: Path, watch: Watch) -> Iterator[Testbed]:
         topics = {topic.name: topic.partitions for topic in schedule.topics}
         for name, partitions in topics.items():
             admin.topics.create(name, partitions, replicas=min(REPLICAS, schedule.brokers), settings=TOPIC_SETTINGS)
-        admin.group.coordinator()  # makes __consumer_offsets, which the first member would wait for
+        admin.group.coordinator()  # creates __consumer_offsets, for which the first member would wait
         recorder = Recorder()
         with (
             Members(
@@ -153,7 +153,7 @@ def _testbed(order: RunOrder, logs: Path, watch: Watch) -> Iterator[Testbed]:
 
 
 class _AtWork:
-    """Which faults are, without those that are but a moment; a listener of the recorder."""
+    """The faults that are active now, without momentary ones; a listener of the recorder."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -173,7 +173,7 @@ class _AtWork:
 
 
 class _Performance:
-    """One run on a testbed, from the first member's start to the judgement."""
+    """One run on a testbed, from the start of the first member to the judgement."""
 
     def __init__(self, order: RunOrder, watch: Watch, testbed: Testbed) -> None:
         self._order = order
@@ -193,7 +193,7 @@ class _Performance:
         return RunOutcome(run=self._judge(), notes=notes, logs=logs)
 
     def _gather(self) -> None:
-        """The group comes together and reads: whether it is well again can be said of one that was."""
+        """Wait until the group is complete and reads: only then can a recovery be measured."""
         testbed = self._testbed
         plans = [MemberPlan.of(number, testbed.schedule) for number in range(testbed.schedule.member_count)]
         self._tell("starting members")
@@ -209,7 +209,7 @@ class _Performance:
             self._tally.wait_reached(self._tally.marks(), CATCHING_UP_S)
 
     def _strike(self) -> None:
-        """Until the schedule's end, when all of it is healed."""
+        """Carry out the schedule, until all of its faults are healed."""
         late_ms = max(0.0, self._testbed.recorder.now_ms() - ALLOWED_TO_SETTLE_MS)
         timetable = Timetable(self._testbed, late_ms=late_ms)
         timetable.start()
@@ -227,7 +227,7 @@ class _Performance:
             raise FaultsError("; ".join(timetable.failures))
 
     def _drain(self) -> tuple[str, ...]:
-        """No fault is left, nothing is sent any more, and every record that is in a log has to come."""
+        """Wait until every record in a log is polled: no fault is left, and sending has ended."""
         testbed, recorder = self._testbed, self._testbed.recorder
         testbed.proxies.heal()
         unacknowledged = testbed.traffic.stop()
@@ -280,7 +280,7 @@ class _Performance:
 
 
 def versions() -> Mapping[str, str]:
-    """Of everything that takes part."""
+    """The versions of all software that takes part."""
     return {
         "kwire": __version__,
         "confluent-kafka": version("confluent-kafka"),

@@ -1,4 +1,4 @@
-"""What is said of a kind of fault: its parameters, targets and duration, what it excludes, and how soon all is well.
+"""Kinds of faults: parameters, targets, duration, what they exclude, and the bound of recovery.
 
 Values only. The modules beside this one list the kinds; schedules are checked against them, and reports quote them.
 """
@@ -15,7 +15,7 @@ from kwire.testing.faults.quantities import Quantity
 from kwire.testing.faults.targets import TargetKind
 
 Value: TypeAlias = int | str
-"""Of a parameter: a whole number of its unit, or one of its words."""
+"""The value of a parameter: a whole number of its unit, or one of its words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Amount:
     """A parameter that is a quantity.
 
     Args:
-        name: as the program calls it, with its unit.
-        word: as a schedule calls it; empty for the one that needs no name.
+        name: the name in code, with its unit.
+        word: the name in a schedule; empty for the parameter that needs no name.
         least, most: the range, in the unit.
     """
 
@@ -56,7 +56,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A parameter that is one of a few words, which say by themselves what they are about."""
+    """A parameter that is one of a few words, and so needs no name in a schedule."""
 
     name: str
     default: str
@@ -84,7 +84,7 @@ Parameter: TypeAlias = Amount | Choice
 
 
 class FaultClaim(Enum):
-    """What a fault has for itself while it strikes: another one that claims the same would make nonsense of both."""
+    """A resource that a fault claims while it lasts: two faults must not claim the same one at a time."""
 
     BROKER_DOWN = "a broker's process"
     LEADERSHIP = "who leads"
@@ -104,7 +104,7 @@ class FaultClaim(Enum):
 
 
 class Need(Enum):
-    """What there must be for a fault to make sense."""
+    """A precondition of a fault."""
 
     THREE_BROKERS = "three brokers: with fewer nobody can take over, or the controllers have no majority"
     STATIC_MEMBERS = "members with instance ids: write 'static' in their line"
@@ -117,7 +117,7 @@ class Need(Enum):
 
 
 class Since(Enum):
-    """When recovery begins to be counted."""
+    """The moment from which the recovery time is counted."""
 
     STRIKE = "from the strike: the others take over while it lasts"
     HEAL = "from the heal: before it there is nothing that could be done"
@@ -125,7 +125,7 @@ class Since(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lasting:
-    """How long a fault lasts. One that has none is a moment."""
+    """The duration of a fault. A fault without one is momentary."""
 
     default_ms: int = 10_000
     least_ms: int = 100
@@ -138,13 +138,13 @@ class FaultKind:
 
     Args:
         description: one sentence, as a report shows it.
-        heals: what ends it, or what becomes of it if it is a moment.
-        claims: what no other fault may claim at the same time, on a target that may be the same.
-        increasing: pairs of parameters of which the first has to be below the second.
-        settles_ms: so long after its end it still counts as under way: a broker that is back has to catch up.
-        rows: of the table of faults.
-        bound: until every partition with records has moved again, counted from `since`.
-        simulated_as: the same fault's name in `kwire.testing.simulation`, if there is one.
+        heals: what ends the fault; of a momentary one, what happens afterwards.
+        claims: the resources that no other fault may claim at the same time on a target that may be the same.
+        increasing: pairs of parameters, of which the first has to be smaller than the second.
+        settles_ms: how long after its end the fault still counts as active: a broker that is back has to catch up.
+        rows: the rows of the table of faults that it covers.
+        bound: the time until every partition with records has progressed again, counted from `since`.
+        simulated_as: the name of the same fault in `kwire.testing.simulation`, if there is one.
     """
 
     name: str
@@ -164,9 +164,9 @@ class FaultKind:
 
     @property
     def defaults(self) -> Mapping[str, Value]:
-        """Of each parameter, by its name."""
+        """The default of each parameter, by its name."""
         return {parameter.name: parameter.default for parameter in self.parameters}
 
     def parameter(self, name: str) -> Parameter:
-        """The parameter of that name. Raises: KeyError."""
+        """The parameter with this name. Raises: KeyError."""
         return {parameter.name: parameter for parameter in self.parameters}[name]

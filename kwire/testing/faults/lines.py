@@ -1,4 +1,4 @@
-"""The lines that a verifiable consumer prints, as values: one JSON object a line, like Kafka's own VerifiableConsumer.
+"""The lines of a verifiable consumer as values: one JSON object a line, as by Kafka's own VerifiableConsumer.
 
 `telling.py` turns them into events of the ledger. Three of them are those of the harness's own runners alone: that
 partitions were lost, that a poll failed, and that the call of `close` begins. Members that catch up name a cursor with
@@ -26,7 +26,7 @@ class BadLineError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Something that happened, and that needs no words but its name: "startup_complete", "closing"."""
+    """An event without fields: "startup_complete", "closing"."""
 
     at_ms: int
     name: str
@@ -34,7 +34,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """Partitions were assigned, revoked or lost: `name` says which."""
+    """Partitions were assigned, revoked or lost, as `name` says."""
 
     at_ms: int
     name: str
@@ -54,7 +54,7 @@ class Datum:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """What one poll returned of a partition: its first and its last offset, and how many records."""
+    """The records of one poll and partition: first offset, last offset, and count."""
 
     partition: TopicPartition
     count: int
@@ -73,7 +73,8 @@ class BatchLine:
 
 @dataclass(frozen=True, slots=True)
 class CommitLine:
-    """How a commit ended; `error` is empty if well. `cursors` has one for each offset, of a member that catches up."""
+    """The result of a commit; `error` is empty if it succeeded. `cursors` has one for each offset, with parallel
+    rebalance."""
 
     at_ms: int
     offsets: tuple[tuple[TopicPartition, int], ...]
@@ -83,7 +84,7 @@ class CommitLine:
 
 @dataclass(frozen=True, slots=True)
 class AnswerLine:
-    """What `committed()` told a member that catches up."""
+    """The answer of `committed()` to a member with parallel rebalance."""
 
     at_ms: int
     offsets: tuple[tuple[TopicPartition, int], ...]
@@ -91,7 +92,7 @@ class AnswerLine:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A poll raised, and the member goes on."""
+    """A poll has raised, and the member goes on."""
 
     at_ms: int
     error: str
@@ -102,10 +103,10 @@ Line: TypeAlias = Moment | Callback | Datum | BatchLine | CommitLine | AnswerLin
 
 
 def read_line(text: str) -> Line:
-    """The event in a line.
+    """Parse a line.
 
     Raises:
-        BadLineError: there is none in it.
+        BadLineError: the line is no event.
     """
     try:
         fields = json.loads(text)

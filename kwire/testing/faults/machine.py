@@ -1,21 +1,21 @@
-"""How busy the machine was during a run: how long a recovery took says little about a consumer that got no processor.
+"""The load of the machine during a run: on an overloaded machine, recovery times say little about the consumer.
 
-The harness looks a few times in a second, and notes it if it was much.
+The harness reads it a few times a second, and reports a high load.
 """
 
 from __future__ import annotations
 
 import os
 
-# A run by itself keeps that many things waiting for each processor, with all its brokers and consumers on one machine.
+# The load for each processor that a run causes by itself, with all brokers and consumers on one machine.
 USUAL_FOR_EACH = 4.0
 
 
 class Load:
-    """The system's load average (over a minute, as `uptime` shows it), at its highest.
+    """The maximum of the system's load average (over a minute, as `uptime` shows it).
 
     Args:
-        processors: how many there are; by default those of this machine.
+        processors: the number of processors; by default that of this machine.
     """
 
     def __init__(self, processors: int | None = None) -> None:
@@ -27,7 +27,7 @@ class Load:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A line, if it was unusually much."""
+        """A line for the report, if the load was unusually high."""
         if self._most <= USUAL_FOR_EACH * self._processors:
             return ()
         return (f"the machine was busy: a load of {self._most:.0f} on {self._processors} processors",)

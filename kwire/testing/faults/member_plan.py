@@ -1,4 +1,5 @@
-"""What a member is like, and how its process is started: Kafka's flags and a file of settings, whichever client it is.
+"""The plan of a member: its client and settings, and the command that starts it, with Kafka's flags and a settings
+file.
 
 Made from a schedule by the injectors, which start members; `member_process.py` carries it out.
 """
@@ -20,7 +21,7 @@ from kwire.testing.kafka.tools import verifiable_consumer_command
 # As by default. Each poll is committed before the next: with few records in each, a machine that is busy with others
 # would not keep up with what is sent.
 MAX_POLL_RECORDS = 500
-# A member that takes its time over each record still has to poll within its interval.
+# A member that is slow with each record still has to poll within its interval.
 MAX_POLL_RECORDS_IF_SLOW = 50
 # Who catches up takes many polls for it, so that there is time to strike in between; and what piles up while a dead
 # member's session ends is a lag, what piles up in a rebalance is none.
@@ -41,7 +42,7 @@ CONFLUENT_PROGRAM = Path(__file__).with_name("confluent_member.py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlan:
-    """What one member process is to run.
+    """The plan of one member process.
 
     Args:
         number: which member it is or takes the place of; negative for one that is in the group on somebody else's
@@ -49,11 +50,11 @@ class MemberPlan:
         client: "kwire", "confluent", "java", or a command that takes Kafka's flags. The command has to become the
             client itself (`exec`, in a shell script): signals go to it alone.
         assignor: None for the client's or the broker's default.
-        clock_may_jump: whether its wall clock may be shifted. Then all its looks at the time take longer.
-        may_be_slow: whether it may be told to take its time over each record.
+        clock_may_jump: whether its wall clock may be shifted, which makes every reading of the time slower.
+        may_be_slow: whether it may be told to be slow with each record.
         catches_up: whether it reads a lag beside the newest records (`enable_parallel_rebalance`).
-        comes_back: whether its process ends by errors that others go on after, and another one is started then, as a
-            supervisor would do.
+        comes_back: whether its process ends after errors that other clients survive; it is then started again, as by a
+            supervisor.
     """
 
     number: int
@@ -72,7 +73,7 @@ class MemberPlan:
 
     @classmethod
     def of(cls, number: int, schedule: Schedule) -> MemberPlan:
-        """What a schedule says of the member of that number."""
+        """The plan for the member with this number in a schedule."""
         members = schedule.members_of(number)
         return cls(
             number=number,
@@ -104,14 +105,14 @@ class MemberPlan:
         return MAX_POLL_RECORDS_IF_SLOW if self.may_be_slow else usual
 
     def file_settings(self, client_id: str) -> dict[str, str]:
-        """What stands in the file that the member is given, under its client's names."""
+        """The settings in the member's file, under its client's names."""
         return _FILES.get(self.client, _java_settings)(self, client_id)
 
     def command(self, *, bootstrap_servers: str, group_id: str, config: Path, orders: Path) -> list[str]:
         """The program and its flags.
 
         Raises:
-            ClusterError: the client cannot do what is planned.
+            ClusterError: the client does not support the plan.
         """
         if self.client == "java" and len(self.topics) > 1:
             raise ClusterError(f"Java's VerifiableConsumer reads one topic, not {', '.join(self.topics)}")
@@ -147,7 +148,7 @@ def _java_strategy(assignor: str) -> str:
 
 
 def _shared_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
-    """Those that have the same name in all clients."""
+    """The settings that have the same name in all clients."""
     settings = plan.settings
     # In groups of the consumer protocol the broker decides about heartbeats.
     beat = {"heartbeat.interval.ms": settings.heartbeat_interval_ms} if plan.protocol == "classic" else {}

@@ -1,6 +1,6 @@
-"""One member's process; what was asked of it, and what it tells.
+"""The process of one member: orders to it, and its output.
 
-`members.py` starts it and is told of each line.
+`members.py` starts it, and is called for each line.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from kwire.testing.kafka.guard import GuardOrder
 from kwire.testing.kafka.guarded_process import GuardedProcess
 from kwire.testing.kafka.jars import ClusterError
 
-# Then the guard kills what was asked to close. Java's client gives itself 30 s, and its last commit comes before that.
+# After this time the guard kills a member that was asked to close. Java's client takes up to 30 s, and commits before.
 CLOSE_GRACE_S = 60.0
 STOPS_WITHIN_S = 5.0
 STOP_INTERVAL_S = 0.002
 
 
 class MemberProcess(GuardedProcess):
-    """A member that has been started. Made by `Members`; every method may be called by any thread.
+    """The process of a member. Made by `Members`; every method may be called by any thread.
 
     Args:
-        directory: its own: where its output is kept, and the guard's lock.
+        directory: a directory of its own for its output and the guard's lock.
         told: called after each line that is not a single record, and at the end, by the reader's thread.
     """
 
@@ -43,10 +43,10 @@ class MemberProcess(GuardedProcess):
         super().__init__(name, command, directory, grace_s=CLOSE_GRACE_S, on_line=take, on_end=told)
 
     def freeze(self) -> None:
-        """Returns when it stands still.
+        """Stop the process (SIGSTOP). Returns when it has stopped.
 
         Raises:
-            ClusterError: it does not.
+            ClusterError: it does not stop.
         """
         pid = self.pid
         self.order(GuardOrder.PAUSE)

@@ -1,13 +1,13 @@
-"""The members of the group under test, as processes: started, closed, killed, frozen, slowed down, and listened to.
+"""The processes of the group's members: they are started, closed, killed, frozen and slowed down, and their output is
+read.
 
     with Members(recorder, directory, bootstrap_servers=proxied, group_id="faults") as members:
         name = members.start(MemberPlan.of(0, schedule))
         members.kill(name)
 
-Strikes call it, each from a thread of its own. What members say goes to the recorder; what they must not do beside that
-(printing nonsense, ending without having been asked) becomes a violation there; programs that end by errors, as Java's
-does, are started again instead. Each incarnation has a name of its own:
-`member2.3` is the third process of member 2.
+Injectors call it, each from a thread of its own. The lines of members go to the recorder; invalid lines, and an end
+that was not asked for, become violations there. Programs that end after an error, as Java's does, are started
+again instead. Each incarnation has a name of its own: `member2.3` is the third process of member 2.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ RESTART_PAUSE_S = 1.0
 
 
 class Members:
-    """Those that are gone included. Lock: `_told`, under which the maps change; the processes have their own.
+    """All members, also those that have ended. The lock `_told` guards the maps; processes have locks of their own.
 
     Args:
-        directory: where each incarnation gets a directory for its output.
+        directory: the directory in which each incarnation gets one for its output.
         bootstrap_servers: the proxies.
-        truststore: who vouches for brokers that take logins over TLS alone (`secured.py`); None where they do not.
+        truststore: the truststore for secured runs (`secured.py`); None for others.
     """
 
     def __init__(
@@ -86,18 +86,18 @@ class Members:
     # --- lives -----------------------------------------------------------------------------------------------
 
     def start(self, plan: MemberPlan) -> str:
-        """A new incarnation of member `plan.number`; its name. Returns when it runs, which is before it joins: a signal
-        that came earlier would meet no handler.
+        """Start a new incarnation of member `plan.number`. Returns its name when the process runs, before it joins: an
+        earlier signal would find no handler.
 
         Raises:
-            ClusterError: it does not start, or cannot do what is planned.
+            ClusterError: the process does not start, or the client does not support the plan.
         """
         name = self._new_name(plan)
         command = self._command(name, plan)
         teller = self._new_teller(name, plan)
         with self._told:  # its reader waits until it is in the map
             process = MemberProcess(name, command, self._directory / name, teller, lambda: self._hear(name))
-            process.may_end = plan.number < 0  # it may be fenced before anybody can say that it may
+            process.may_end = plan.number < 0  # it may be fenced before `expect_end` can be called
             self._processes[name] = process
         if not self.wait(lambda: process.teller.has_started or process.has_ended, START_LIMIT_S):
             raise ClusterError(f"{name} said nothing for {START_LIMIT_S:.0f} s; {process.last_words()}")
@@ -106,13 +106,13 @@ class Members:
         return name
 
     def close(self, name: str) -> None:
-        """In order (SIGTERM). Returns when it has ended, whether it obeyed or had to be killed."""
+        """Close a member (SIGTERM). Returns when it has ended by itself or was killed."""
         process = self._processes[name]
         self._ask_to_close(process)
         process.wait(ENDS_WITHIN_S)
 
     def close_all(self) -> None:
-        """All at once, and nobody comes back."""
+        """Close all members at once; none is started again."""
         self._end_restarts()
         asked = [self._processes[name] for name in self.names()]
         for process in asked:
@@ -121,7 +121,7 @@ class Members:
             process.wait(ENDS_WITHIN_S)
 
     def kill(self, name: str) -> None:
-        """As a power failure would (SIGKILL). Returns when it is gone."""
+        """Kill a member (SIGKILL). Returns when the process has ended."""
         process = self._processes[name]
         if process.has_ended:
             return
@@ -130,53 +130,54 @@ class Members:
         killed_at_ms = self._recorder.now_ms()
         process.order(GuardOrder.KILL)
         process.wait(ENDS_WITHIN_S)
-        if process.teller.has_started and not process.teller.has_closed:  # the shot may come too late
+        if process.teller.has_started and not process.teller.has_closed:  # it may have ended before
             process.teller.killed(killed_at_ms)
 
     def expect_end(self, name: str) -> None:
-        """It may end by itself from now on: somebody else comes with its instance id. Twins may anyhow."""
+        """Allow a member to end by itself: another process gets its instance id. Members with negative numbers always
+        may."""
         self._processes[name].may_end = True
 
-    # --- what befalls them -----------------------------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------
 
     def freeze(self, name: str) -> None:
-        """SIGSTOP. Returns when it stands still."""
+        """Stop the process (SIGSTOP). Returns when it has stopped."""
         process = self._processes[name]
         process.freeze()
         process.teller.froze(self._recorder.now_ms())
 
     def thaw(self, name: str) -> None:
-        """SIGCONT."""
+        """Let the process go on (SIGCONT)."""
         process = self._processes[name]
         if process.is_frozen:
             process.teller.thawed(self._recorder.now_ms())
             process.thaw()
 
     def slow(self, name: str, each_ms: int) -> None:
-        """It takes so long over each record from now on; 0 for no time at all."""
+        """Have the member take this time for each record from now on; 0 for none."""
         self._order_work(name, each_ms=each_ms, is_stuck=False)
 
     def stick(self, name: str) -> None:
-        """It does not come to an end with what its next poll returns, or its last one has returned."""
+        """Have the member never finish the records of its current or next poll."""
         self._order_work(name, each_ms=0, is_stuck=True)
 
     def unstick(self, name: str) -> None:
         self._order_work(name, each_ms=0, is_stuck=False)
 
     def shift_clock(self, name: str, step_ms: int) -> None:
-        """Its wall clock is off by so much from now on; 0 for right again. For plans with `clock_may_jump`."""
+        """Shift the wall clock of the member; 0 ends the shift. For plans with `clock_may_jump`."""
         self._processes[name].teller.trusts_its_clock = False
         write_shift(self._directory / name / "clock", step_ms)
 
-    # --- what is known of them -------------------------------------------------------------------------------
+    # --- state -------------------------------------------------------------------------------
 
     def names(self) -> tuple[str, ...]:
-        """Of those that run, frozen ones too, in the order in which they started."""
+        """The names of the members that run, also of frozen ones, in the order in which they started."""
         with self._told:
             return tuple(name for name, process in self._processes.items() if not process.has_ended)
 
     def running(self, number: int) -> str | None:
-        """The youngest incarnation of a member, if it runs."""
+        """The last incarnation of a member, if it runs."""
         of_number = (name for name in self.names() if self._plans[name].number == number)
         return max(of_number, key=list(self._plans).index, default=None)
 
@@ -187,33 +188,34 @@ class Members:
         return self._plans[name]
 
     def pid(self, name: str) -> int | None:
-        """Of the process itself; None when it has ended."""
+        """The process id of the member; None if it has ended."""
         return self._processes[name].pid
 
     def owned(self, name: str) -> frozenset[TopicPartition]:
-        """What it has told to have."""
+        """The partitions of the member, by its own lines."""
         return self._processes[name].teller.owned
 
     def is_at(self, name: str, moment: str) -> bool:
-        """Whether it stands at one of the moments of catching up."""
+        """Whether the member is at one of the moments of catching up."""
         return self._processes[name].teller.moments.is_at(moment)
 
     def stderr(self, name: str) -> Path:
-        """The file with its log."""
+        """The file with the member's log."""
         return self._processes[name].stderr
 
     def memory(self) -> tuple[MemorySample, ...]:
-        """How much each held, about every second."""
+        """The memory of each member, about every second."""
         return self._sampler.samples
 
     def wait_settled(self, partitions: Collection[TopicPartition], timeout_s: float) -> bool:
-        """Until each of these has exactly one owner among those that run and are not frozen; whether that came in
-        time."""
+        """Wait until each of these has exactly one owner among the members that run and are not frozen. Returns whether
+        that came in time."""
         wanted = sorted(partitions)
         return self.wait(lambda: self._owned_by_all() == wanted, timeout_s)
 
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Until the condition holds, which is asked anew after each line of any member; whether it did in time."""
+        """Wait until the condition holds, which is checked after each line of any member. Returns whether it did in
+        time."""
         with self._told:
             return self._told.wait_for(condition, timeout_s)
 
@@ -228,7 +230,7 @@ class Members:
         return name
 
     def _command(self, name: str, plan: MemberPlan) -> list[str]:
-        """And the files that it names."""
+        """The command of a member; writes the files that it names."""
         directory = self._directory / name
         directory.mkdir(parents=True)
         config, clock = directory / "member.properties", directory / "clock"
@@ -255,7 +257,7 @@ class Members:
                 at_ms=at_ms,
                 member=name,
                 session_timeout_ms=float(plan.settings.session_timeout_ms),
-                knows_session=False,  # some clients do, but go on until they hear, as Java's
+                knows_session=False,  # some clients know it, but go on until a broker tells them, as Java's does
                 commits_by_itself=plan.committing == "auto",
                 catches_up_from=CATCHES_UP_FROM if plan.catches_up else 0,
             )
@@ -265,12 +267,12 @@ class Members:
     def _ask_to_close(self, process: MemberProcess) -> None:
         with self._told:
             process.was_asked_to_close = True
-        if process.is_frozen:  # the guard thaws what is to end
+        if process.is_frozen:  # the guard lets a stopped process go on before it ends it
             self.thaw(process.name)
         process.order(GuardOrder.TERMINATE)
 
     def _hear(self, name: str) -> None:
-        """A reader's thread: there is a line, or an end."""
+        """Called by a reader's thread after a line or the end of a process."""
         with self._told:
             process = self._processes[name]
         if process.has_ended:
@@ -294,7 +296,7 @@ class Members:
             self._recorder.violate("ended", f"{process.name} closed without being asked to: {process.last_words()}")
 
     def _restart(self, process: MemberProcess) -> None:
-        """It has closed by an error: said as one, and another one takes its place after a while."""
+        """Record that a member has ended by an error, and start it again after a while."""
         words, plan = process.last_words(), self._plans[process.name]
         self._recorder.note(
             lambda at_ms: Raised(at_ms=at_ms, member=process.name, call="run", error="ended", message=words)
@@ -306,7 +308,7 @@ class Members:
                 thread.start()
 
     def _start_again(self, plan: MemberPlan) -> None:
-        """Thread: unless a strike has put somebody in its place meanwhile."""
+        """Thread: start the member again, unless an injector has replaced it meanwhile."""
         if self.wait(lambda: self._is_closing, RESTART_PAUSE_S) or self.running(plan.number):
             return
         try:
@@ -315,7 +317,7 @@ class Members:
             self._recorder.violate("ended", str(error))
 
     def _end_restarts(self) -> None:
-        """A member that is being started has started then, and can be ended."""
+        """Wait for members that are being started, so that they can be ended."""
         with self._told:
             self._is_closing = True
             self._told.notify_all()
@@ -327,7 +329,7 @@ class Members:
         return sorted(partition for process in awake for partition in process.teller.owned)
 
     def _order_work(self, name: str, *, each_ms: int, is_stuck: bool) -> None:
-        """A rename: the member never reads half of it."""
+        """Write orders for the member. The file is replaced by a rename, so that the member never reads half of it."""
         part = self._directory / name / "orders.part"
         part.write_text(json.dumps({"each_ms": each_ms, "is_stuck": is_stuck}))
         part.rename(part.with_suffix(".json"))

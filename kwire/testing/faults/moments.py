@@ -1,10 +1,10 @@
-"""Where a member that catches up stands, by its own lines: what a strike waits for that is to meet it there.
+"""The moments of a member that catches up, derived from its lines, for faults that are to strike at such a moment.
 
     moments = MemberMoments()
     moments.take(line)
     moments.is_at("between-commits")
 
-Each member's `Teller` feeds one. Members with one cursor only ever come to the first of these moments.
+Each member's `Teller` feeds one. A member with one cursor only reaches the first of the moments.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MOMENTS = (CATCHING_UP, HANDED_OVER, BETWEEN_COMMITS)
 
 
 class MemberMoments:
-    """From one line to the next."""
+    """The moments of one member; fed with its lines."""
 
     def __init__(self) -> None:
         self._is_catching_up = False
@@ -49,8 +49,9 @@ class MemberMoments:
             self._handed_over -= set(line.partitions)
 
     def is_at(self, moment: str) -> bool:
-        """Handed over: it has partitions of which it has read nothing since it was told so. Catching up: its last poll
-        had records of a lag. Between commits: of a poll with records of both cursors, one of the two is committed."""
+        """Whether the member is at this moment. Handed over: it has a partition that it has not read since the
+        assignment. Catching up: its last poll had records of a lag. Between commits: of a poll with records of both
+        cursors, one cursor is committed."""
         match moment:
             case "handed-over":
                 return bool(self._handed_over)

@@ -1,4 +1,4 @@
-"""What a run is asked for, what it tells while it goes on, and what comes of it: values alone.
+"""Values of a run: its order, its progress, and its outcome.
 
 Made and read by callers of `harness.run`, such as the command line.
 """
@@ -21,11 +21,11 @@ class RunOrder:
     """One run that is wanted: its schedule, its client, where it writes.
 
     Args:
-        name: of the client, as the report shows it.
-        bounds: by fault, where they are other than the catalogue's.
-        expects: what has to hold beside the invariants.
-        replay: the command that does it again.
-        secured: whether members come over TLS and log in, in sessions that end.
+        name: the name of the client in the report.
+        bounds: bounds by fault, where they differ from the catalogue's.
+        expects: the expectations beside the invariants.
+        replay: the command that repeats the run.
+        secured: whether members connect over TLS and log in, in sessions with a lifetime.
     """
 
     schedule: Schedule
@@ -38,11 +38,11 @@ class RunOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far it is.
+    """The progress of a run.
 
     Args:
-        at_ms: since the run began; 0 before that.
-        faults: those that are at work.
+        at_ms: the time since the run began; 0 before that.
+        faults: the faults that are active.
     """
 
     phase: str
@@ -56,12 +56,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What a run came to.
+    """The outcome of a run.
 
     Args:
-        run: for the report.
-        notes: what is worth knowing and nobody's violation, such as records that brokers have lost.
-        logs: a directory with what the members printed. The caller deletes it.
+        run: the data for the report.
+        notes: remarks that are no violations, such as records that brokers have lost.
+        logs: a directory with the output of the members, which the caller deletes.
     """
 
     run: report.FaultRun

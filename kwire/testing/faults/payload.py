@@ -1,9 +1,9 @@
-"""What a record's value looks like: a number that no other record has, and as many dots as its size asks for.
+"""Values of records: a unique number, and as many dots as the size needs.
 
     0000000042:100|..............
 
-The ledger keeps the part before the bar, the *identity*: a large record would fill it. Members' lines bring whole
-values, which are checked here, so that a damaged one is seen as a value that was never sent.
+The ledger keeps the part before the bar, the *identity*: a large record would fill it. Members' lines have
+whole values, which are checked here, so that a damaged one counts as a value that was never sent.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ MOST_TOLD = 60
 
 
 def value_of(number: int, size_bytes: int) -> str:
-    """A value of that size; or as short as its number allows, if that is longer."""
+    """A value of this size; if the number does not fit, the shortest value with it."""
     return _padded(f"{number:0{DIGITS}d}:{size_bytes}", size_bytes)
 
 
 def identity(value: str) -> str:
-    """What stands for a value in the ledger: its part before the bar; for one that no `value_of` has made, its
+    """The identity of a value, for the ledger: its part before the bar; for a value that `value_of` has not made, its
     beginning and its length."""
     head = value.partition(BAR)[0]
     number, _colon, size = head.partition(":")

@@ -1,4 +1,4 @@
-"""What the system knows of a process: how much memory it holds, and whether it is stopped. Linux tells; others do not.
+"""State of a process: how much memory it holds, and whether it is stopped. Only Linux tells.
 
 Called by `members.py`, whose processes are sampled, and by `member_process.py`, which waits for a freeze.
 """
@@ -18,7 +18,7 @@ PROC = Path("/proc")
 
 
 def resident_bytes(pid: int) -> int | None:
-    """Memory that is really there, children included; None if nobody knows, or the process is gone."""
+    """The resident memory of a process and its children; None if it is unknown, or the process has ended."""
     try:
         pages = int((PROC / str(pid) / "statm").read_text().split()[1])
         children = [int(child) for child in (PROC / str(pid) / "task" / str(pid) / "children").read_text().split()]
@@ -29,7 +29,7 @@ def resident_bytes(pid: int) -> int | None:
 
 
 def is_stopped(pid: int) -> bool | None:
-    """Whether SIGSTOP has arrived; None if nobody knows, or the process is gone."""
+    """Whether SIGSTOP has stopped the process; None if that is unknown, or the process has ended."""
     try:
         after_name = (PROC / str(pid) / "stat").read_text().rpartition(")")[2]
     except OSError:
@@ -38,11 +38,11 @@ def is_stopped(pid: int) -> bool | None:
 
 
 class MemorySampler:
-    """A thread that looks about every second how much memory some processes hold.
+    """A thread that samples about every second how much memory some processes hold.
 
     Args:
         now_ms: the run's clock.
-        pids: of those that are to be looked at, by name; asked each time.
+        pids: returns the process ids to sample, by name; called each time.
     """
 
     def __init__(self, now_ms: Callable[[], float], pids: Callable[[], Mapping[str, int]]) -> None:
@@ -65,7 +65,7 @@ class MemorySampler:
             self._thread.join()
 
     def look(self) -> None:
-        """One sample of each."""
+        """Take one sample of each process."""
         for name, pid in self._pids().items():
             if (held := resident_bytes(pid)) is not None:
                 self._samples.append(MemorySample(at_ms=self._now_ms(), member=name, resident_bytes=held))

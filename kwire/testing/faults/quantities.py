@@ -12,12 +12,12 @@ from enum import Enum
 
 MS_PER_SECOND = 1_000
 NUMBER_AND_UNIT = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)", re.ASCII)
-# Nothing here is as large; longer ones are typing errors, and costly ones at that.
+# No quantity is as large; longer numbers are typing errors.
 MOST_CHARACTERS = 24
 
 
 class Quantity(Enum):
-    """What is measured: how a message calls it, an example, and its units from the smallest up, with their sizes."""
+    """A kind of quantity: its name in messages, an example, and its units from the smallest up, with their sizes."""
 
     DURATION_MS = ("a duration", "15s", (("ms", 1), ("s", MS_PER_SECOND), ("min", 60 * MS_PER_SECOND)))
     DURATION_US = ("a duration", "50us", (("us", 1), ("ms", 1_000), ("s", 1_000_000)))
@@ -38,10 +38,10 @@ class Quantity(Enum):
         self.units = units
 
     def parse(self, word: str) -> int:
-        """The quantity in its smallest unit.
+        """Parse a quantity. Returns it in the smallest unit.
 
         Raises:
-            ValueError: it is none, has another unit, or is no whole number of the smallest one; the message says
+            ValueError: the word is no quantity of this kind, or no whole number of the smallest unit; the message says
                 what is allowed.
         """
         found = NUMBER_AND_UNIT.fullmatch(word) if len(word) <= MOST_CHARACTERS else None
@@ -51,9 +51,9 @@ class Quantity(Enum):
         return self._whole(found[1], size)
 
     def render(self, value: int) -> str:
-        """How one would write it, and exact: `17.5s`, but `9534B`.
+        """The quantity as short text without loss: `17.5s`, but `9534B`.
 
-        Minutes and hours are read and not written: 90s are easier to place beside 15s than 1.5min.
+        Minutes and hours are parsed and never written: 90s are easier to compare with 15s than 1.5min.
         """
         if dict(self.units).get("ms") == 1 and abs(value) >= MS_PER_SECOND:
             return f"{(Decimal(value) / MS_PER_SECOND).normalize():f}s"

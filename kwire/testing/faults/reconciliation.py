@@ -1,14 +1,14 @@
-"""The ledger made to agree with the brokers' own logs, which are the truth about what there was to read.
+"""Reconciliation: it completes the ledger from the brokers' logs, which are the truth about what could be read.
 
     found = reconcile(recorder, logs, compacted={"orders": 20_000})
     found.lost_by_brokers
 
-A producer does not know all: an answer that was lost hides a record that is there, and an acknowledged record may be
-gone, by retention, compaction, or an election that should not have been. What brokers have lost is no loss of the
-consumer's: it is told apart. Called by the harness once, at the end, before the group is drained.
+A producer does not know everything: a record may be in the log though its acknowledgement was lost, and an acknowledged
+record may be gone by retention, compaction, or an unclean election. Records that brokers have lost are told apart from
+records that the consumer has lost. Called by the harness once, at the end, before the group is drained.
 
-What injectors have written themselves (`Removed`, `Truncated`) is taken as it is; the rest is added here. Each addition
-gets the earliest time at which it may have happened: nobody is blamed for what a log may not have had any more.
+Events of injectors (`Removed`, `Truncated`) stay as they are; the missing ones are added here. Each gets the earliest
+time at which it may have happened, so that no consumer is blamed for a record that may have been gone.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from kwire.testing.faults.events import Recorder
 from kwire.testing.invariants.ledger import Hidden, Ledger, Polled, Removed, Sent, Truncated, Vanished
 from kwire.testing.invariants.logs import Log, final_logs
 
-# A log is cut, and then something is written to it: the first of both is put so much earlier.
+# How much earlier than the first record after it the cut of a log is placed.
 JUST_BEFORE_MS = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciliation:
-    """How many records of each partition, where there are any.
+    """Numbers of records by partition, where there are any.
 
     Args:
-        unacknowledged: that are in the log, though their producer was never told so, or not where.
-        compacted: that were acknowledged and are gone in the middle of a log that was compacted.
-        lost_by_brokers: that were acknowledged and are gone though nobody was allowed to take them.
+        unacknowledged: records in the log whose acknowledgement, or offset, never reached the producer.
+        compacted: acknowledged records that are missing within a compacted log.
+        lost_by_brokers: acknowledged records that are missing without a reason.
     """
 
     unacknowledged: Mapping[TopicPartition, int]
@@ -43,7 +43,7 @@ class Reconciliation:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """A line for each thing that is worth one."""
+        """The remarks for the report."""
         return tuple(self._notes())
 
     def _notes(self) -> Iterator[str]:
@@ -63,11 +63,11 @@ def reconcile(
     compacted: Mapping[str, float] | None = None,
     unplaced: Mapping[str, TopicPartition] | None = None,
 ) -> Reconciliation:
-    """Write what the ledger lacks.
+    """Write the events that the ledger lacks.
 
     Args:
-        compacted: since when each topic may have been compacted, on the run's clock.
-        unplaced: values that are acknowledged without an offset.
+        compacted: the time from which each topic may have been compacted, on the run's clock.
+        unplaced: values that were acknowledged without an offset.
     """
     since_ms = compacted or {}
     unacknowledged, by_compaction, lost = (
@@ -78,7 +78,7 @@ def reconcile(
     for sent in _never_told(recorder, logs):
         recorder.write(sent)
         unacknowledged[sent.partition] += 1
-    for find in (_restarts, _cut_ends):  # each in the light of what the one before has written
+    for find in (_restarts, _cut_ends):  # each step uses the events of the one before
         for cut, records in find(recorder.ledger, logs):
             recorder.write(cut)
             lost[cut.partition] += records
@@ -96,7 +96,7 @@ def reconcile(
 
 
 def _never_told(recorder: Recorder, logs: Mapping[TopicPartition, BrokerLog]) -> list[Sent]:
-    """What is in the log, and no producer knows of."""
+    """Records that are in the log, and that no producer knows of."""
     known = {event.value for event in recorder.ledger.of(Sent)}
     return [
         Sent(at_ms=recorder.at_ms(record.appended_ms), partition=partition, offset=offset, value=record.value)
@@ -107,7 +107,7 @@ def _never_told(recorder: Recorder, logs: Mapping[TopicPartition, BrokerLog]) ->
 
 
 def _restarts(ledger: Ledger, _logs: Mapping[TopicPartition, BrokerLog]) -> Iterator[tuple[Truncated, int]]:
-    """Where offsets were given out a second time: in front of that the log was cut. With how many records went."""
+    """Truncations, found by offsets that were given out twice, with the number of records that were lost."""
     replayed: dict[TopicPartition, Log] = {}
     for event in ledger.events:
         if not isinstance(event, (Sent, Removed, Truncated)):
@@ -122,7 +122,7 @@ def _restarts(ledger: Ledger, _logs: Mapping[TopicPartition, BrokerLog]) -> Iter
 
 
 def _cut_ends(ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog]) -> Iterator[tuple[Truncated, int]]:
-    """Logs that end before what was acknowledged, or are not there any more."""
+    """Truncations, found by logs that end before an acknowledged record, or do not exist any more."""
     times_ms = _last_times_ms(ledger)
     for partition, log in final_logs(ledger).items():
         end = logs[partition].end if partition in logs else 0
@@ -133,7 +133,7 @@ def _cut_ends(ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog]) -> Itera
 
 
 def _starts(ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog]) -> Iterator[Removed]:
-    """Logs that begin later than is known."""
+    """Removals, found by logs that begin later than is known."""
     times_ms = _last_times_ms(ledger)
     known = final_logs(ledger)
     for partition, log in logs.items():
@@ -144,7 +144,7 @@ def _starts(ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog]) -> Iterato
 
 
 def _hidden(ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog]) -> Iterator[Hidden]:
-    """Holes in which there never was a record: markers of transactions, and what was aborted."""
+    """Missing offsets that never had a record to read: transaction markers and aborted records."""
     known = final_logs(ledger)
     for partition, log in logs.items():
         written = known.get(partition, Log()).values
@@ -156,7 +156,7 @@ def _hidden(ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog]) -> Iterato
 def _vanished(
     ledger: Ledger, logs: Mapping[TopicPartition, BrokerLog], since_ms: Mapping[str, float]
 ) -> Iterator[Vanished]:
-    """Holes in which there was one. All that went at the same time make one event."""
+    """Missing offsets of records. Those that were removed at the same time make one event."""
     times_ms = _last_times_ms(ledger)
     for partition, log in final_logs(ledger).items():
         holds = _records(logs, partition)
@@ -174,7 +174,7 @@ def _records(logs: Mapping[TopicPartition, BrokerLog], partition: TopicPartition
 
 
 def _last_times_ms(ledger: Ledger) -> Mapping[str, float]:
-    """When each record was last known to be there: when it was sent, or polled."""
+    """The time at which each record was last known to exist: when it was sent, or polled."""
     times_ms: dict[str, float] = {}
     for event in ledger.events:
         if isinstance(event, Sent):

@@ -1,9 +1,9 @@
-"""Which schedules make sense: that what they name is there, and that no two faults spoil each other.
+"""Rules of schedules: everything they name exists, and no two faults interfere with each other.
 
     problems(schedule)
     [Problem(step=1, what="it overlaps broker-kill broker 0 at 5s: both claim a broker's process")]
 
-Pure; called when a schedule is read or drawn, and before one is carried out.
+Pure. Called when a schedule is read or drawn, and before it is carried out.
 """
 
 from __future__ import annotations
@@ -39,27 +39,27 @@ BROKER_CLAIMS = frozenset(
 )
 TOPIC_CLAIMS = frozenset({FaultClaim.TOPIC, FaultClaim.LEADERSHIP, FaultClaim.TRAFFIC})
 LEAST_BROKERS_TO_LOSE_ONE = 3
-# More are too many for one machine: mistyped, most likely.
+# More would be too many for one machine, and are probably a typing error.
 MOST_PARTITIONS = 1_000
 MOST_MEMBERS = 100
 
 
 class Problem(NamedTuple):
-    """What is wrong, and with which step, by its index; None for the schedule as a whole."""
+    """A problem of a schedule, with the index of the step; None for the schedule as a whole."""
 
     step: int | None
     what: str
 
 
 def check(schedule: Schedule) -> None:
-    """Raises: ScheduleError, with all that is wrong."""
+    """Raises: ScheduleError, with all problems."""
     found = problems(schedule)
     if found:
         raise ScheduleError(tuple(_told(schedule, problem) for problem in found))
 
 
 def problems(schedule: Schedule) -> list[Problem]:
-    """All that is wrong with a schedule, in order of its steps."""
+    """The problems of a schedule, in the order of its steps."""
     found = [Problem(None, what) for what in _of_all(schedule)]
     for index, step in enumerate(schedule.steps):
         found += [Problem(index, what) for rule in _RULES for what in rule(schedule, step)]
@@ -147,7 +147,7 @@ def _topic_is_there(schedule: Schedule, step: Step) -> Iterator[str]:
 
 
 def _partitions_at(schedule: Schedule, topic: str, step: Step) -> int | None:
-    """How many a topic has when a step strikes; 0 while it is deleted, None if there never was one."""
+    """The number of partitions that a topic has when a step strikes; 0 while it is deleted, None if it never exists."""
     count = next((each.partitions for each in schedule.topics if each.name == topic), None)
     for each in schedule.steps:
         if each is step or each.at_ms > step.at_ms:
@@ -240,7 +240,7 @@ def _contested(one: Step, other: Step) -> Iterator[FaultClaim]:
 
 
 def _same(claim: FaultClaim, one: Target, other: Target) -> bool:
-    """Whether what is claimed may be the same thing."""
+    """Whether two claims may be on the same target."""
     if claim in BROKER_CLAIMS:
         return may_be_same_broker(one, other)
     if claim in TOPIC_CLAIMS:
@@ -264,7 +264,7 @@ def _takes_too_many_brokers(schedule: Schedule, step: Step, beside: list[Step]) 
 
 
 def _most_at_once(down: list[Step], step: Step) -> int:
-    """How many of them are down together at some moment of the step."""
+    """The largest number of brokers that are down at one moment of the step."""
     moments = [max(each.at_ms, step.at_ms) for each in down]
     return max((sum(each.at_ms <= at < each.settled_ms for each in down) for at in moments), default=0)
 

@@ -1,7 +1,7 @@
 """The table of faults, row by row, as schedules against a real Kafka: `scenarios()["row-01"]`.
 
-Each row that a real cluster and its proxies can show, and that is about something kwire has, is a schedule with how
-soon all must be well; the data is in `scenario_rows.py`. Called by the command line and the tests.
+Each row that a real cluster and its proxies can reproduce, and that is about a feature of kwire, is a schedule with
+bounds of recovery; the data is in `scenario_rows.py`. Called by the command line and the tests.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ class RowScenario:
 
     @property
     def expects(self) -> tuple[Expectation, ...]:
-        """What has to hold beside the invariants."""
+        """The expectations beside the invariants."""
         return self.row.expects
 
     def bounds_ms(self) -> Mapping[str, int]:
-        """By fault, how long the recovery from it may take, from the step's `recovers_from_ms`."""
+        """The bound of recovery by fault, counted from the step's `recovers_from_ms`."""
         own = {fault: bound.in_ms(self.schedule.settings) for fault, bound in self.row.bounds.items()}
         return {**self.schedule.bounds_ms(), **own}
 
     @property
     def within_ms(self) -> int:
-        """The longest of them."""
+        """The longest of the bounds."""
         return max(self.bounds_ms().values())
 
 
 def scenarios() -> Mapping[str, RowScenario]:
-    """Every row that is one, by its name."""
+    """All scenarios by name."""
     return {scenario.name: scenario for scenario in map(_scenario, ROWS)}
 
 

@@ -1,7 +1,7 @@
-"""A schedule: who reads what, and which faults strike when. Values only.
+"""A schedule: the members, the topics, and the faults with their times. Values only.
 
 `schedule_text.py` reads and writes them, `rules.py` says which make sense, `drawing.py` makes them from seeds, and
-`scenarios.py` has one for each row of the table of faults. What carries one out takes it from here.
+`scenarios.py` has one for each row of the table of faults.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MOST_BROKERS = 9
 
 
 class ScheduleError(ConfigError):
-    """A schedule that cannot be read, or makes no sense. `problems` has a line for each thing that is wrong."""
+    """A schedule cannot be parsed, or is invalid. `problems` has a line for each problem."""
 
     def __init__(self, problems: tuple[str, ...]) -> None:
         super().__init__("\n".join(problems))
@@ -34,7 +34,7 @@ class ScheduleError(ConfigError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MembersLine:
-    """Members of the group that are alike.
+    """Members of the group with the same configuration.
 
     Args:
         client: one of `NAMED_CLIENTS`, or a command that speaks the lines of a verifiable consumer.
@@ -61,7 +61,7 @@ class MembersLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """A topic that is there from the beginning. It has a replica on every broker, up to three."""
+    """A topic that exists from the beginning. It has a replica on every broker, up to three."""
 
     name: str
     partitions: int
@@ -69,14 +69,14 @@ class TopicPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One fault at one time; times are ms since the run began. `catalogue.strike` makes it, with defaults.
+    """One fault at a given time, in ms since the run began. `catalogue.strike` makes steps, with defaults.
 
     Args:
-        lasts_ms: None for a moment.
-        values: of every parameter of the fault, in the catalogue's order.
+        lasts_ms: the duration; None for a momentary fault.
+        values: the values of all parameters of the fault, in the catalogue's order.
 
     Raises:
-        ValueError: its kind allows no such step; the message says what it allows.
+        ValueError: the kind of fault does not allow this step; the message says what it allows.
     """
 
     at_ms: int
@@ -95,22 +95,22 @@ class Step:
 
     @property
     def fault(self) -> str:
-        """The name of its kind."""
+        """The name of the kind of fault."""
         return self.kind.name
 
     @property
     def ends_ms(self) -> int:
-        """When it is healed; for a moment, when it strikes."""
+        """When the fault is healed; of a momentary fault, when it strikes."""
         return self.at_ms + (self.lasts_ms or 0)
 
     @property
     def settled_ms(self) -> int:
-        """When nothing of it is under way any more."""
+        """When the fault does not count as active any more."""
         return self.ends_ms + self.kind.settles_ms
 
     @property
     def recovers_from_ms(self) -> int:
-        """When its recovery begins to be counted."""
+        """The time from which the recovery is counted."""
         return self.at_ms if self.kind.since is Since.STRIKE else self.ends_ms
 
     def amount(self, name: str) -> int:
@@ -147,12 +147,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """What is done to a cluster and its group, and when.
+    """A schedule of a run.
 
     Args:
-        rate_per_second: records that are sent to all topics together.
-        steps: in order of time; others are put into it.
-        end_ms: when all is healed and nothing is sent any more; then the group drains what there is.
+        rate_per_second: the number of records sent to all topics together.
+        steps: the steps, sorted by time.
+        end_ms: when all faults are healed and sending ends; then the group drains the topics.
     """
 
     title: str = ""
@@ -169,16 +169,17 @@ class Schedule:
 
     @property
     def member_count(self) -> int:
-        """How many there are when it begins."""
+        """The number of members at the beginning."""
         return sum(members.count for members in self.members)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """What its faults need."""
+        """The needs of its faults."""
         return frozenset(need for step in self.steps for need in step.kind.needs)
 
     def members_of(self, number: int) -> MembersLine:
-        """What the member of that number is like. Those that come beside them are like the lines in turn."""
+        """The configuration of the member with this number. Further members have the configurations of the lines in
+        turn."""
         for members in self.members:
             if number < members.count:
                 return members
@@ -186,11 +187,11 @@ class Schedule:
         return self.members[number % len(self.members)]
 
     def with_client(self, client: str) -> Schedule:
-        """The same with other consumers: what a comparison of clients is made of."""
+        """The schedule with another client, for comparisons."""
         return replace(self, members=tuple(replace(members, client=client) for members in self.members))
 
     def bounds_ms(self) -> Mapping[str, int]:
-        """By fault, how long the recovery from it may take, from its `recovers_from_ms`."""
+        """The bound of recovery by fault, counted from `recovers_from_ms`."""
         return {step.fault: step.kind.bound.in_ms(self.settings) for step in self.steps}
 
 

@@ -1,4 +1,4 @@
-"""Schedules as text: one thing a line, in the words in which one would say it.
+"""The text form of schedules, with one statement a line.
 
     members 3 kwire consumer
     topic orders partitions 6
@@ -9,8 +9,8 @@
     at 40s  consumer-freeze member 2 for 25s
     end 90s
 
-`parse` and `render` are each other's inverse, but for comments (`# ...`), spaces and the order of lines. Called by the
-command line, and by reports, which show the text that replays a run.
+`parse` and `render` are inverse to each other, except for comments (`# ...`), spaces and the order of lines. Called by
+the command line, and by reports, which show the text that replays a run.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from kwire.testing.faults.words import Line, WordError, lines_of, quoted
 STARTS = ("title", "brokers", "members", "topic", "rate", "set", "at", "end")
 TRAITS = ("static", "read-committed", "auto-commit", "parallel-rebalance", "assignor")
 ONCE = frozenset({"title", "brokers", "rate", "end"})
-"""Lines of which there may be one."""
+"""The lines that may occur once."""
 
 
 @dataclass(slots=True)
 class _Draft:
-    """What has been read so far."""
+    """The parts of the schedule that have been parsed so far."""
 
     whole: Schedule = field(default_factory=lambda: Schedule(members=(), topics=()))
     settings: dict[str, int] = field(default_factory=dict)
@@ -43,11 +43,11 @@ class _Draft:
 
 
 def parse(text: str) -> Schedule:
-    """The schedule of a text. Without a `members` or `topic` line there are those of `Schedule()`.
+    """Parse a schedule. Without a `members` or `topic` line it has those of `Schedule()`.
 
     Raises:
-        ScheduleError: words that mean nothing here, each with its line and what is allowed in its place; or else what
-            makes no sense (see `rules.py`).
+        ScheduleError: for words that are not allowed, each with its line and the words that are; or for the problems of
+            the schedule (see `rules.py`).
     """
     draft, wrong = _Draft(), list[str]()
     try:
@@ -65,7 +65,7 @@ def parse(text: str) -> Schedule:
 
 
 def render(schedule: Schedule) -> str:
-    """The text of a schedule, without settings and lesser parameters that are as by default."""
+    """The text of a schedule, without settings and minor parameters that have their default."""
     lines = [
         *([f"title {quoted(schedule.title)}"] if schedule.title else []),
         f"brokers {schedule.brokers}",
@@ -114,7 +114,7 @@ def _with_figure(whole: Schedule, start: str, line: Line) -> Schedule:
 
 
 def _read_members(line: Line) -> MembersLine:
-    """`members COUNT CLIENT PROTOCOL`, then whatever else they are."""
+    """`members COUNT CLIENT PROTOCOL`, then further properties."""
     members = MembersLine(count=line.quantity(Quantity.COUNT, least=1))
     if not line.is_over:
         members = replace(members, client=line.next("a client: kwire, confluent, java, or a command in quotes"))
@@ -160,7 +160,7 @@ def _read_setting(line: Line, draft: _Draft) -> None:
 
 
 def _checked(draft: _Draft) -> Schedule:
-    """The schedule, if it makes sense."""
+    """The schedule, after a check of the rules."""
     given, default = draft.whole, Schedule()
     steps = sorted(draft.steps, key=lambda pair: pair[0].at_ms)
     schedule = replace(
@@ -197,7 +197,7 @@ def _setting_lines(settings: RunSettings) -> Iterator[str]:
 
 
 def _step_lines(steps: tuple[Step, ...]) -> list[str]:
-    """One for each, the faults below each other."""
+    """One line for each step, with the faults aligned."""
     times = [Quantity.DURATION_MS.render(step.at_ms) for step in steps]
     width = max(map(len, times), default=0)
     return [f"at {at:<{width}}  {render_step(step)}" for at, step in zip(times, steps, strict=True)]

@@ -16,7 +16,7 @@ from kwire.testing.kafka.security import Security
 USER, PASSWORD = "member", "what-members-say"
 PROTOCOL, MECHANISM = "SASL_SSL", "SCRAM-SHA-256"
 SESSION_MS = 8_000
-"""How long a login is good for: sessions end several times in the shortest of runs."""
+"""The lifetime of a session: sessions end several times even in the shortest run."""
 
 SECURITY = Security(users={USER: PASSWORD}, proxied=PROTOCOL)
 
@@ -26,7 +26,7 @@ BROKER_SETTINGS: Mapping[str, str] = {
 
 
 def member_settings(client: str, truststore: Path) -> dict[str, str]:
-    """What a member has to set, under its client's names."""
+    """The settings of a member, under its client's names."""
     settings = {"security.protocol": PROTOCOL, "sasl.mechanism": MECHANISM}
     if client == "confluent":
         return {**settings, "sasl.username": USER, "sasl.password": PASSWORD, "ssl.ca.location": str(truststore)}
@@ -40,12 +40,12 @@ def member_settings(client: str, truststore: Path) -> dict[str, str]:
 
 
 def unreadable(schedule: Schedule) -> list[str]:
-    """Faults of it for which a proxy would have to read answers, which it cannot: they are encrypted."""
+    """The faults of a schedule for which a proxy would have to read answers, which are encrypted."""
     return sorted({step.fault for step in schedule.steps if not _is_possible(step)})
 
 
 def without_unreadable(schedule: Schedule) -> Schedule:
-    """The same, without these."""
+    """The schedule without these faults."""
     return replace(schedule, steps=tuple(step for step in schedule.steps if _is_possible(step)))
 
 

@@ -14,7 +14,7 @@ from kwire.testing.faults.targets import Target, parse_target, takes_argument
 from kwire.testing.faults.words import Line
 
 BEGINS_A_NUMBER = re.compile(r"-?\d", re.ASCII)
-# The names that a simulated world has for the same faults.
+# The names of the same faults in simulated worlds.
 SIMULATED = {kind.simulated_as: kind.name for kind in KINDS.values() if kind.simulated_as not in (None, *KINDS)}
 
 
@@ -31,7 +31,8 @@ def read_step(line: Line) -> Step:
 
 
 def render_step(step: Step) -> str:
-    """The fault, its target, its main parameter and what else is not as by default, and how long it lasts."""
+    """The text of a step: the fault, its target, its main parameter, other parameters without their default, the
+    duration."""
     words = [step.fault, str(step.target), *_value_words(step)]
     if step.lasts_ms is not None:
         words += ["for", Quantity.DURATION_MS.render(step.lasts_ms)]
@@ -59,7 +60,7 @@ def _read_target(line: Line, kind: FaultKind) -> Target:
 
 
 def _read_rest(line: Line, kind: FaultKind) -> tuple[dict[str, Value], int | None]:
-    """The parameters that are given, in any order, and the duration."""
+    """Parse the parameters, in any order, and the duration."""
     values, lasts_ms = dict[str, Value](), None
     while not line.is_over:
         if line.ahead == "for" and kind.lasting is not None and lasts_ms is None:
@@ -75,7 +76,7 @@ def _read_rest(line: Line, kind: FaultKind) -> tuple[dict[str, Value], int | Non
 
 
 def _meant(line: Line, kind: FaultKind) -> Parameter:
-    """The parameter that the next word belongs to; if it is only its name, that is taken."""
+    """The parameter that the next word belongs to; if the word is its name, it is consumed."""
     word = line.ahead
     for parameter in kind.parameters:
         if isinstance(parameter, Amount) and parameter.word and parameter.word == word:
@@ -99,7 +100,7 @@ def _read_value(line: Line, parameter: Parameter) -> Value:
 
 
 def _allowed(kind: FaultKind) -> str:
-    """What may stand behind the target."""
+    """The words that are allowed after the target."""
     words = [_form(parameter) for parameter in kind.parameters]
     words += ["for DURATION"] if kind.lasting is not None else []
     return ", ".join(words) or "nothing more"

@@ -1,8 +1,8 @@
-"""What has been sent and what has come so far, while a run goes on: for its progress line, until the group has caught
-up in the beginning, and until all is drained in the end.
+"""Counts of records sent and polled during a run: for the progress line, and to wait until the group has caught up at
+the beginning, and drained everything at the end.
 
-A listener of the `Recorder`, which calls it in the order of writing: a quick member's poll may come before the
-producer's word that the record is in the log. What is right in the end is the ledger's to say.
+A listener of the `Recorder`, which calls it in the order of writing: the poll of a record may come before its
+acknowledgement. The ledger has the final truth.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kwire.testing.invariants.ledger import Event, Polled, Removed, Sent, Trunca
 
 
 class Tally:
-    """Counts records by value. Any thread may ask."""
+    """Counts records by value. Any thread may call it."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -27,12 +27,12 @@ class Tally:
 
     @property
     def sent(self) -> int:
-        """Records that are acknowledged."""
+        """The number of acknowledged records."""
         return self._sent
 
     @property
     def polled(self) -> int:
-        """Records that came, those that came again included."""
+        """The number of polled records, repeated ones included."""
         return self._polled
 
     @property
@@ -41,22 +41,23 @@ class Tally:
             return not any(self._unread.values())
 
     def unread(self) -> dict[TopicPartition, int]:
-        """Of each partition that has any, how many records are in the log and were polled by nobody."""
+        """The number of unread records of each partition that has any."""
         with self._changed:
             return {partition: len(left) for partition, left in self._unread.items() if left}
 
     def wait_drained(self, timeout_s: float) -> bool:
-        """Whether everything was polled in time."""
+        """Wait until every record is polled. Returns whether that came in time."""
         with self._changed:
             return self._changed.wait_for(lambda: not any(self._unread.values()), timeout_s)
 
     def marks(self) -> dict[TopicPartition, int]:
-        """Of each partition that has any, the last record that is unread now."""
+        """The last unread record of each partition that has any."""
         with self._changed:
             return {partition: max(left) for partition, left in self._unread.items() if left}
 
     def wait_reached(self, marks: Mapping[TopicPartition, int], timeout_s: float) -> bool:
-        """Whether as much was polled in time. What a consumer has left out on its way is not waited for."""
+        """Wait until these records are polled; records skipped before them do not matter. Returns whether that came in
+        time."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: all(self._reached.get(partition, -1) >= mark for partition, mark in marks.items()), timeout_s
@@ -85,7 +86,9 @@ class Tally:
         self._sent += 1
         if event.value in self._early:
             self._early.discard(event.value)
-        elif event.offset >= self._starts.get(event.partition, 0):  # or the word of it is late, and it is gone already
+        elif event.offset >= self._starts.get(
+            event.partition, 0
+        ):  # or its acknowledgement is late, and the record is gone already
             self._unread.setdefault(event.partition, {})[event.offset] = event.value
 
     def _poll(self, event: Polled) -> None:

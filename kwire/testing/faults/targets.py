@@ -1,8 +1,7 @@
-"""What a fault may strike, and the words for it: `broker 1`, `leader orders-0`, `coordinator`, `all`, `member 2`.
+"""Targets of faults, and their text form: `broker 1`, `leader orders-0`, `coordinator`, `all`, `member 2`.
 
-Brokers are named by their node ids, which begin at 0 in a test cluster, and members are counted in the same way. Who
-leads and who coordinates is looked up when the fault strikes. Called by the catalogue, by schedules, and where
-these are carried out.
+Brokers are named by their node ids, which begin at 0 in a test cluster, and members are counted in the same way.
+Leaders and coordinators are looked up when the fault strikes. Used by the catalogue, by schedules, and by injectors.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TypeAlias
 
 from kwire.model import TopicPartition
 
-# Kafka's own rule for names of topics.
+# Kafka's rule for names of topics.
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 
 
@@ -54,7 +53,7 @@ class AllBrokers:
 
 @dataclass(frozen=True, slots=True)
 class OneMember:
-    """One member, by its number: those of the `members` lines in order, then those that have joined."""
+    """One member, by its number: the members of the `members` lines in order, then those that have joined."""
 
     number: int
 
@@ -64,7 +63,7 @@ class OneMember:
 
 @dataclass(frozen=True, slots=True)
 class WholeGroup:
-    """The group as a whole: any of its members, or all."""
+    """The whole group: any of its members, or all."""
 
     def __str__(self) -> str:
         return "group"
@@ -94,7 +93,7 @@ TargetKind: TypeAlias = type[Target]
 ONE_BROKER: tuple[TargetKind, ...] = (OneBroker, LeaderOf, GroupCoordinator)
 ANY_BROKERS: tuple[TargetKind, ...] = (*ONE_BROKER, AllBrokers)
 
-# The words of a target; what stands behind the first is for `parse_target` to read.
+# The words of a target; `parse_target` parses those after the first.
 WORDS: Mapping[TargetKind, str] = {
     OneBroker: "broker N",
     LeaderOf: "leader TOPIC-N",
@@ -109,10 +108,10 @@ KINDS: Mapping[str, TargetKind] = {words.split()[0]: kind for kind, words in WOR
 
 
 def parse_target(kind: TargetKind, argument: str) -> Target:
-    """The target of a kind; `argument` is the word behind its name, empty if there is none.
+    """A target of this kind; `argument` is the word after its name, empty if there is none.
 
     Raises:
-        ValueError: the argument is no such thing; the message says what is allowed.
+        ValueError: the argument is invalid; the message says what is allowed.
     """
     return _MAKERS[kind](argument)
 
@@ -122,12 +121,12 @@ def takes_argument(kind: TargetKind) -> bool:
 
 
 def partition_of(target: Target) -> TopicPartition | None:
-    """The partition that is meant, if it is one."""
+    """The partition of the target, if it has one."""
     return target.partition if isinstance(target, (LeaderOf, PartitionOf)) else None
 
 
 def topic_of(target: Target) -> str | None:
-    """The topic that is struck, whole or in a part."""
+    """The topic of the target, or of its partition."""
     if isinstance(target, OneTopic):
         return target.name
     partition = partition_of(target)
@@ -135,7 +134,7 @@ def topic_of(target: Target) -> str | None:
 
 
 def may_be_same_broker(one: Target, other: Target) -> bool:
-    """Whether two targets among brokers can be the same one. Who leads or coordinates then is not known before."""
+    """Whether two targets may be the same broker; leaders and coordinators are not known in advance."""
     return not (isinstance(one, OneBroker) and isinstance(other, OneBroker)) or one == other
 
 

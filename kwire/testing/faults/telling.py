@@ -1,6 +1,6 @@
-"""One member's lines, told to the ledger: which events they are, at which time, and whether they fit each other.
+"""Events from one member's lines: it writes them to the ledger with their times, and checks that they are consistent.
 
-Each member's reader (`member_process.py`) has one, and is the only one to feed it.
+Each member's reader (`member_process.py`) has a `Teller`, which only that reader calls.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from kwire.testing.invariants.ledger import (
     Thawed,
 )
 
-# Of one member: a program that prints nothing else would fill the report.
+# Of one member: invalid lines of a program must not fill the report.
 MOST_BAD_LINES = 20
 
 
 class Teller:
-    """What a member has said, as far as others need it: whether it is up, what it owns, whether it has closed.
+    """The state of a member by its lines: whether it has started, what it owns, whether it has closed.
 
     Args:
-        started: what is to be known of it at its start, made where its settings are known.
+        started: the event of its start, made by the caller, which knows the settings.
         closes_within_ms: how long its close may take.
     """
 
@@ -68,7 +68,7 @@ class Teller:
         self._bad_lines = 0
 
     def take(self, text: str) -> Line | None:
-        """Tell of a line; None for a bad one."""
+        """Process a line. Returns it; None if it is invalid."""
         try:
             line = read_line(text)
             self._tell(line)
@@ -79,7 +79,7 @@ class Teller:
         return line
 
     def killed(self, at_ms: float) -> None:
-        """Its process ended without a word. What it printed last may be younger than the decision to kill it."""
+        """Note that the process was killed. Its last line may be later than the decision to kill it."""
         self.owned = frozenset()
         self._recorder.write(Killed(at_ms=max(at_ms, self.last_ms), member=self._member))
 
@@ -87,7 +87,8 @@ class Teller:
         self._recorder.write(Frozen(at_ms=max(at_ms, self.last_ms), member=self._member))
 
     def thawed(self, at_ms: float) -> None:
-        """Told before it happens. What the member prints next is stamped in whole milliseconds: a little earlier."""
+        """Called before the process goes on: its next line has a timestamp in whole milliseconds, which may be a little
+        earlier."""
         self.last_ms = max(at_ms, self.last_ms)
         self._recorder.write(Thawed(at_ms=self.last_ms, member=self._member))
 
@@ -142,7 +143,7 @@ class Teller:
         self._write(event)
 
     def _poll(self, line: BatchLine) -> None:
-        """The records came first, one a line; what sums them up has to agree with them."""
+        """The line that sums up a poll follows its records, one a line, and has to agree with them."""
         pending, self._pending = self._pending, {}
         told = {(span.partition, span.cursor): (span.count, span.first, span.last) for span in line.spans}
         found = {of: (len(data), data[0].offset, data[-1].offset) for of, data in pending.items()}
@@ -177,7 +178,7 @@ class Teller:
             self._write(LowWater(at_ms=at_ms, member=self._member, partition=partition, offset=offset))
 
     def _at_ms(self, wall_clock_ms: int) -> float:
-        """When it was, on the run's clock: not after now, and not before the member's last word."""
+        """The time of a line on the run's clock: not after now, and not before the member's last line."""
         now_ms = self._recorder.now_ms()
         at_ms = self._recorder.at_ms(wall_clock_ms) if self.trusts_its_clock else now_ms
         self.last_ms = max(self.last_ms, min(at_ms, now_ms))

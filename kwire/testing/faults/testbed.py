@@ -1,6 +1,6 @@
-"""All that a strike acts on: brokers, proxies, members, traffic, topics, and the ledger that it writes to.
+"""The testbed: brokers, proxies, members, traffic and topics that faults act on, and the ledger that they write to.
 
-Made by the harness, which starts and stops what is in it; called by the injectors, each on a thread of its own.
+Made by the harness, which starts and stops its parts; called by injectors, each on a thread of its own.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ GROUP_ID = "faults"
 
 
 class StoppedError(KafkaError):
-    """The run is given up: what is under way need not be finished."""
+    """The run is aborted: faults under way need not be finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,13 +41,13 @@ class Testbed:
     """The brokers, proxies and members that faults are injected into.
 
     Args:
-        topics: how many partitions each has now, without those that are deleted.
-        compacted: since when some were, in ms.
-        proxying: held while a thread gives orders to a proxy, which takes them from one at a time.
-        stopping: set when the run is given up.
+        topics: the number of partitions of each topic now, without deleted topics.
+        compacted: the time in ms from which topics were compacted.
+        proxying: a lock for orders to proxies, which take them from one thread at a time.
+        stopping: set when the run is aborted.
     """
 
-    __test__ = False  # for pytest, which takes it for a test by its name
+    __test__ = False  # pytest would collect it as a test because of its name
 
     schedule: Schedule
     recorder: Recorder
@@ -64,7 +64,7 @@ class Testbed:
     # --- targets ---------------------------------------------------------------------------------------------
 
     def brokers(self, target: Target) -> tuple[int, ...]:
-        """Those it means, now."""
+        """The brokers of the target now."""
         match target:
             case OneBroker():
                 return (target.number,)
@@ -78,12 +78,12 @@ class Testbed:
                 raise ValueError(f"{target} is no broker")
 
     def broker(self, target: Target) -> int:
-        """The one it means, now."""
+        """The broker of the target now."""
         (number,) = self.brokers(target)
         return number
 
     def partitions(self, target: Target) -> tuple[TopicPartition, ...]:
-        """The one it means, or all that its topic has now."""
+        """The partition of the target, or all partitions of its topic now."""
         partition, topic = partition_of(target), topic_of(target)
         if partition is not None:
             return (partition,)
@@ -91,17 +91,17 @@ class Testbed:
 
     @contextmanager
     def proxies_of(self, brokers: tuple[int, ...]) -> Iterator[list[BrokerProxy]]:
-        """The proxies of these brokers, for nobody else meanwhile."""
+        """A context with exclusive use of the proxies of these brokers."""
         with self.proxying:
             yield [self.proxies[broker] for broker in brokers]
 
     # --- time ------------------------------------------------------------------------------------------------
 
     def sleep_until(self, at_ms: float) -> None:
-        """Raises: StoppedError, if the run is given up."""
+        """Raises: StoppedError, if the run is aborted."""
         if self.stopping.wait(max(0.0, at_ms - self.recorder.now_ms()) / 1000):
             raise StoppedError
 
     def sleep(self, duration_ms: float) -> None:
-        """Raises: StoppedError, if the run is given up."""
+        """Raises: StoppedError, if the run is aborted."""
         self.sleep_until(self.recorder.now_ms() + duration_ms)

@@ -1,7 +1,7 @@
-"""Carries out a schedule's steps at their times, each on a thread of its own: they overlap, and some take their time.
+"""Carries out a schedule's steps at their times, each on a thread of its own, since steps may overlap and take long.
 
-Made by the harness, which asks whether it is over and what has gone wrong. A step that cannot be carried out is nothing
-that the consumers have done: it fails the run as a whole.
+Made by the harness, which asks whether it is over and which steps have failed. A step that cannot be carried out says
+nothing about the consumers: it fails the whole run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ JOIN_S = 10.0
 
 
 def carry_out(testbed: Testbed, step: Step, strike: Injector, late_ms: float) -> None:
-    """One step: wait for its time, strike, wait for its end, heal. The ledger is told when that really happens.
+    """Carry out one step: wait for its time, strike, wait for its end, heal. The ledger has the real times.
 
     Args:
-        late_ms: how much later than the schedule says.
+        late_ms: the delay against the schedule.
 
     Raises:
-        StoppedError: the run is given up. Nothing is healed then: all of it is taken down.
+        StoppedError: the run is aborted. Nothing is healed then, as everything is stopped.
     """
 
     def begin(what: str) -> None:
@@ -47,7 +47,7 @@ class Timetable:
     """The steps of the testbed's schedule.
 
     Args:
-        late_ms: how much later than the schedule says they strike.
+        late_ms: the delay against the schedule.
     """
 
     def __init__(self, testbed: Testbed, *, late_ms: float = 0.0) -> None:
@@ -64,7 +64,7 @@ class Timetable:
             thread.start()
 
     def stop(self) -> None:
-        """Give up what is under way. Who waits for an answer of Kafka's is not waited for much longer."""
+        """Abort the steps under way. A step that waits for an answer of Kafka's is not waited for much longer."""
         self._testbed.stopping.set()
         deadline_s = time.monotonic() + JOIN_S
         for thread in self._threads:

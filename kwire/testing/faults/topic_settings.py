@@ -1,4 +1,4 @@
-"""How topics and brokers are set up for a run: so that every fault of the catalogue can strike, and in its time."""
+"""Settings of topics and brokers in a run, with which every fault of the catalogue can strike, and at its time."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ SECURED_PERMISSION_SETTINGS: Mapping[str, str] = {
 
 
 def storage_of(schedule: Schedule) -> str | None:
-    """The release that the brokers' storage is of, if that is another one than they are."""
+    """The release that formats the brokers' storage, if it is not the brokers' own."""
     return OLDER_KAFKA if Need.OLDER_STORAGE in schedule.needs else None
 
 
 def broker_settings(schedule: Schedule, *, secured: bool = False) -> Mapping[str, str]:
-    """What the brokers of a run are told beside what those of a test cluster are."""
+    """The settings of a run's brokers beside those of any test cluster."""
     settings = schedule.settings
     permissions = SECURED_PERMISSION_SETTINGS if secured else PERMISSION_SETTINGS
     return {
@@ -62,9 +62,9 @@ def broker_settings(schedule: Schedule, *, secured: bool = False) -> Mapping[str
         "group.consumer.session.timeout.ms": str(settings.session_timeout_ms),
         "group.consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
         "message.max.bytes": str(LARGEST_BYTES),
-        # A topic that is deleted stays so, though it is asked for.
+        # A deleted topic must not be created again by requests for it.
         "auto.create.topics.enable": "false",
-        # Leaders move when the schedule says so.
+        # Leaders move only when the schedule says so.
         "auto.leader.rebalance.enable": "false",
         # Retention and compaction act within a second, not within minutes.
         "log.initial.task.delay.ms": "500",

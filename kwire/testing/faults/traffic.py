@@ -1,13 +1,14 @@
-"""Numbered records into every partition of some topics, as fast as is asked for, while the cluster is being struck.
+"""Traffic: it sends numbered records to every partition of some topics, at a given rate, while faults strike.
 
     with Traffic(recorder, kafka.direct_servers, {"orders": 6}, rate_per_second=500) as traffic:
         traffic.start()
         ...
         unacknowledged = traffic.stop()
 
-An idempotent producer (librdkafka's) that goes around the proxies. A record becomes `Sent` when it is acknowledged, at
-the time at which the broker appended it: topics with LogAppendTime are assumed, so that no member can have polled it
-before. What is never acknowledged may be in the log nevertheless; `broker_log.py` finds it there.
+The producer is idempotent (librdkafka's), and does not use the proxies. A record becomes `Sent` when it is
+acknowledged, at the time at which the broker appended it: topics with LogAppendTime are assumed, so that no member can
+have polled it before. A record without an acknowledgement may be in the log nevertheless; `broker_log.py` finds it
+there.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from kwire.testing.invariants.ledger import Sent
 
 SIZE_BYTES = 100
 TICK_S = 0.01
-# After a longer pause of this thread's the rate is not made up for: a burst would be a fault of its own.
+# After a longer pause of this thread, missing records are not made up for: a burst would be a fault of its own.
 LONGEST_TICK_S = 0.5
 FLUSH_TIMEOUT_S = 45.0
 RENEWAL_TIMEOUT_S = 1.0
-# With few keys, compaction finds something to do.
+# With few keys, compaction removes records.
 KEYS = 300
 
-# Of everybody in the harness who writes to the brokers, or reads from them, besides the members.
+# The client id of everything in the harness that writes to brokers, or reads from them, except the members.
 CLIENT_ID = "kwire-faults"
 SETTINGS: Mapping[str, str | int | float | bool] = {
     "client.id": CLIENT_ID,
@@ -51,14 +52,14 @@ SETTINGS: Mapping[str, str | int | float | bool] = {
     "retry.backoff.max.ms": 500,
 }
 
-# What librdkafka says on the way is about faults that somebody has ordered.
+# Its log lines are only about the faults of the schedule.
 _silent = logging.getLogger(__name__)
 _silent.addHandler(logging.NullHandler())
 _silent.propagate = False
 
 
 class Traffic:
-    """Any thread may call it. Lock: `_changed`, under which everything below it changes."""
+    """The producer of a run. Any thread may call it; the lock `_changed` guards the attributes below it."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class Traffic:
         self._thread.start()
 
     def stop(self, timeout_s: float = FLUSH_TIMEOUT_S) -> int:
-        """Nothing more is sent. Waits until all is acknowledged, or the time is over; how many records are not."""
+        """Stop sending. Waits until all records are acknowledged, or the time is over. Returns how many are not."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -112,7 +113,7 @@ class Traffic:
     # --- topics that change ------------------------------------------------------------------------------------
 
     def pause(self, topic: str | None = None, timeout_s: float = FLUSH_TIMEOUT_S) -> bool:
-        """Nothing more is sent to a topic, or to any. Waits until what is under way is acknowledged or has failed;
+        """Stop sending to a topic, or to all. Waits until records in flight are acknowledged or have failed. Returns
         whether that came in time."""
         with self._changed:
             topics = set(self._topics) if topic is None else {topic}
@@ -126,43 +127,43 @@ class Traffic:
             self._paused -= set(self._topics) if topic is None else {topic}
 
     def set_partitions(self, topic: str, partitions: int) -> None:
-        """It has so many from now on: it has grown, or was made anew."""
+        """Set the number of partitions of a topic that has grown or was created again."""
         with self._changed:
             self._topics[topic] = partitions
 
     def forget(self, topic: str) -> None:
-        """It is deleted for good."""
+        """Forget a topic that is deleted for good."""
         with self._changed:
             self._topics.pop(topic, None)
 
     # --- single records ----------------------------------------------------------------------------------------
 
     def send_large(self, partition: TopicPartition, size_bytes: int) -> None:
-        """One record of that size, beside the others."""
+        """Send one record of this size beside the others."""
         with self._changed:
             self._send(partition, size_bytes)
 
     def next_value(self, size_bytes: int = SIZE_BYTES) -> str:
-        """A value that nobody else sends, for who writes by another producer. In the ledger stands its `identity`."""
+        """A unique value, for a record from another producer. The ledger has its `identity`."""
         with self._changed:
             return value_of(next(self._numbers), size_bytes)
 
     @property
     def unplaced(self) -> Mapping[str, TopicPartition]:
-        """Values that are acknowledged without an offset: the first answer was lost, and the second does not say."""
+        """Values that were acknowledged without an offset: the first answer was lost, and the second has no offset."""
         with self._changed:
             return dict(self._unplaced)
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Values that were not acknowledged, and why."""
+        """Values that were not acknowledged, with the error."""
         with self._changed:
             return dict(self._failures)
 
     # --- the thread ----------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        """Thread: what is due, then the answers, then a little sleep."""
+        """Thread: send what is due, process acknowledgements, sleep a little."""
         owed, before_s = 0.0, time.monotonic()
         while not self._stopping.wait(TICK_S):
             now_s = time.monotonic()
@@ -175,7 +176,7 @@ class Traffic:
                 self._renew()
 
     def _send_due(self, due: int) -> int:
-        """To each partition in turn. What is paused is not made up for either."""
+        """Send to each partition in turn. Records for paused topics are not made up for."""
         with self._changed:
             partitions = [
                 TopicPartition(topic, number)
@@ -226,8 +227,8 @@ class Traffic:
         self._changed.notify_all()
 
     def _renew(self) -> None:
-        """Another producer takes over. What the old one has not brought to an end is not sent again: it may be in the
-        log already, and a value has to be there once."""
+        """Replace the producer. Records in flight are not sent again: they may be in the log already, and values have
+        to be unique."""
         with suppress(KafkaException):
             self._producer.purge()
             self._producer.flush(RENEWAL_TIMEOUT_S)

@@ -1,4 +1,4 @@
-"""The words of a schedule's lines, and errors that say which word is wrong and what is allowed in its place."""
+"""The words of a schedule's lines, and errors that name the wrong word and the words that are allowed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from difflib import get_close_matches
 from kwire.testing.faults.quantities import Quantity
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
-# Of more than this the nearest are named, and how many there are.
+# Of more allowed words than this, an error names the nearest and the number of all.
 MOST_NAMED = 12
 
 
 class WordError(ValueError):
-    """A word that means nothing where it stands."""
+    """A word is not allowed at its place."""
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class Line:
     """The words of one line, taken from left to right.
 
     Args:
-        number: of the line, counted from 1.
+        number: the number of the line, counted from 1.
         taken: how many words have been taken; the last of them is the one that `wrong` is about.
     """
 
@@ -38,7 +38,7 @@ class Line:
 
     @property
     def ahead(self) -> str:
-        """The next word, which is not taken; empty if there is none."""
+        """The next word, without taking it; empty if there is none."""
         return "" if self.is_over else self.words[self.taken]
 
     def next(self, wanted: str) -> str:
@@ -74,15 +74,15 @@ class Line:
             raise self.wrong("the line should be over by here")
 
     def wrong(self, what: str) -> WordError:
-        """The error that the word taken last is."""
+        """The error for the word that was taken last."""
         return WordError(f"line {self.number}, word {self.taken} {self.words[self.taken - 1]!r}: {what}")
 
 
 def lines_of(text: str) -> Iterator[Line]:
-    """The lines that have words. What stands behind a `#` is a comment.
+    """The lines that have words. A `#` begins a comment.
 
     Raises:
-        WordError: a quotation that does not end in its line.
+        WordError: a quotation does not end in its line.
     """
     for number, line in enumerate(text.split("\n"), start=1):
         try:
@@ -94,12 +94,12 @@ def lines_of(text: str) -> Iterator[Line]:
 
 
 def quoted(text: str) -> str:
-    """A word that `lines_of` reads as this text."""
+    """The word that `lines_of` parses as this text."""
     return text if PLAIN.fullmatch(text) else shlex.quote(text)
 
 
 def _named(allowed: Sequence[str], word: str) -> str:
-    """What is allowed; of many, what is nearest to the word."""
+    """The allowed words; of many, those nearest to the word."""
     if len(allowed) <= MOST_NAMED:
         return ", ".join(allowed)
     near = get_close_matches(word, allowed, n=3, cutoff=0.5)
