@@ -1,4 +1,4 @@
-"""The `kwire` command: this file has the entry point alone, `commands.py` what it runs.
+"""The `kwire` command. This file has only the entry point; `commands.py` has the commands.
 
 Other programs read settings and write records with modules of this package, and start without the commands.
 """

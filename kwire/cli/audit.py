@@ -4,7 +4,7 @@
     kwire audit history.jsonl
     kwire audit hdfs://histories/march --master spark://cluster:7077 --work hdfs://tmp/audit
 
-0: all that must hold was kept; 1: something was not; 2: it could not be judged.
+Exit codes: 0: no invariant was violated; 1: one was; 2: the history could not be judged.
 """
 
 from __future__ import annotations
@@ -114,14 +114,14 @@ def _judged_on_spark(history: str, master: str, memory: str, work: str | None) -
 
 
 def _told(error: str) -> str:
-    """What matters of what Spark says: our own complaint, if it quotes one, else its first line."""
+    """The relevant part of an error of Spark: the error of kwire that it quotes, else its first line."""
     lines = [line.strip() for line in error.splitlines() if line.strip()]
     ours = [line for line in lines if "no event of a history" in line]
     return (ours or lines or ["nothing"])[0][:500]
 
 
 def _shown(violations: Sequence[Violation], examples: int) -> Iterator[str]:
-    """Rule by rule, in the order in which they were first broken."""
+    """The violations by rule, in the order in which the rules were first broken."""
     rules = dict.fromkeys(violation.rule for violation in violations)
     for rule in rules:
         of_rule = [violation for violation in violations if violation.rule == rule]
@@ -131,7 +131,7 @@ def _shown(violations: Sequence[Violation], examples: int) -> Iterator[str]:
 
 @contextmanager
 def _errors_told() -> Iterator[None]:
-    """Raises: typer.Exit, for whatever keeps a history from being judged."""
+    """Raises: typer.Exit, for any error that keeps the history from being judged."""
     try:
         yield
     except ModuleNotFoundError as error:

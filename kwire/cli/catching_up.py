@@ -1,4 +1,4 @@
-"""What `kwire consume` with `enable_parallel_rebalance` catches up beside the newest records, and how far that is."""
+"""Progress of `kwire consume` with `enable_parallel_rebalance`: the lags that are read beside the newest records."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class ConsumerWithProgress(Protocol):
 
 
 class CatchingUp:
-    """Watches the lags of a consumer, and says every two seconds how far they are.
+    """Watches the lags of a consumer, and prints their progress every two seconds.
 
     Args:
-        say: Takes a line.
+        say: Called with each line.
     """
 
     def __init__(self, consumer: ConsumerWithProgress, say: Callable[[str], None] | None = None) -> None:
@@ -34,12 +34,12 @@ class CatchingUp:
         self._due_ms = monotonic_ms() + EVERY_MS
 
     def has_lag(self, partition: TopicPartition) -> bool:
-        """Whether records of it are still to come that lie in front of the main cursor."""
+        """Whether the partition still has unread records before the main cursor."""
         progress = self._consumer.catch_up_progress().get(partition)
         return progress is not None and progress.left > 0
 
     def tell(self) -> None:
-        """Say how far it is, if it is time to."""
+        """Print the progress, if it is due."""
         if monotonic_ms() < self._due_ms:
             return
         self._due_ms = monotonic_ms() + EVERY_MS

@@ -1,6 +1,6 @@
-"""All commands of `kwire` put together, each of which lives in a file of its own; `kwire.cli.main` runs them.
+"""The commands of `kwire`, each of which is in a file of its own; `kwire.cli.main` runs them.
 
-What the engine needs is imported by the command that runs it, so that `kwire --help` answers at once.
+Each command imports what it needs, so that `kwire --help` answers at once.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from kwire.version import __version__
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # which would take [spark] for a style, and leave it out
+    rich_markup_mode=None,  # rich would take [spark] for a style, and leave it out
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
 app.command("demo")(run_demo)

@@ -12,7 +12,7 @@ from kwire.errors import ConfigError
 
 
 class SettingLine(NamedTuple):
-    """A setting, and where it comes from. The value may be a secret, so `repr` leaves it out."""
+    """A setting and its source. The value may be a secret, so `repr` leaves it out."""
 
     source: str
     name: str
@@ -26,7 +26,7 @@ def read_config_file(path: Path) -> list[SettingLine]:
     """All settings of a file; TOML if its name ends so, else properties.
 
     Raises:
-        ConfigError: it cannot be read, or is not of its form.
+        ConfigError: the file cannot be read, or its syntax is wrong.
     """
     try:
         data = path.read_bytes()
@@ -43,7 +43,7 @@ def read_config_file(path: Path) -> list[SettingLine]:
 
 
 def _flatten(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """TOML makes tables of dotted keys: `auto.offset.reset` is a value in a table in a table."""
+    """The values by dotted keys: TOML makes nested tables of keys such as `auto.offset.reset`."""
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flatten(value, f"{prefix}{key}.")

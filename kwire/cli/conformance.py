@@ -1,6 +1,7 @@
-"""`kwire conformance`: judge a broker. The work is done by `kwire.conformance`; here are flags, output, exit codes.
+"""`kwire conformance`: judge a broker. `kwire.conformance` does the work; this module has flags, output, exit codes.
 
-0: it conforms; 1: it does not; 2: there is no broker to judge, or nothing of what was asked, or the command was wrong.
+0: the broker conforms; 1: it does not; 2: there is no broker, it offers no API that was selected, or the command is
+wrong.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def judge_broker(
 
 
 def _access(config: ConsumerConfig) -> Access | None:
-    """TLS and the login; None without either."""
+    """TLS and the login; None if neither is set."""
     if config.security_protocol is SecurityProtocol.PLAINTEXT:
         return None
     from kwire.conformance.access import Access
@@ -107,5 +108,5 @@ class CheckCounter:
         print(f"\r{self._done} checks done", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the counter away."""
+        """Remove the counter."""
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
-"""`--property print.key=true`: the properties of the formatter of Kafka's console consumer, as options of this one.
+"""`--property print.key=true`: properties of the formatter of Kafka's console consumer, as options of `kwire consume`.
 
-Kafka's tool has its formatter's properties and the consumer's settings under two options; here both may come by
-`--property`: names are told apart by what they are.
+Kafka's tool has separate options for properties of its formatter and settings of its consumer. `--property` takes both
+here, and tells them apart by their names.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TEXTS = {
 
 
 def split_properties(properties: Iterable[str]) -> tuple[dict[str, str], list[str]]:
-    """Those of the formatter, by name, and the others as they were given. Raises: ConfigError."""
+    """The formatter's properties by name, and the other ones as they were given. Raises: ConfigError."""
     formatter: dict[str, str] = {}
     others: list[str] = []
     for given in properties:
@@ -37,10 +37,10 @@ def split_properties(properties: Iterable[str]) -> tuple[dict[str, str], list[st
 
 
 def with_properties(options: FormatOptions, formatter: dict[str, str]) -> FormatOptions:
-    """The same options, where these properties say nothing else.
+    """The options, changed by these properties.
 
     Raises:
-        ConfigError: A property is neither true nor false where it has to be, or an option says the same.
+        ConfigError: A property has to be true or false and is neither, or an option sets the same.
     """
     for name, attribute in _TEXTS.items():
         if name in formatter:

@@ -34,7 +34,7 @@ from kwire.metrics.table import format_metrics
 from kwire.model import TopicPartition
 from kwire.processing.policies import OnDataLoss
 
-# Looking into a topic shows what is in it, and must not create it by a slip of the finger.
+# Reading a topic must not create it, as a misspelt name would.
 DEFAULTS: dict[str, object] = {
     "auto_offset_reset": "earliest",
     "allow_auto_create_topics": False,
@@ -92,7 +92,7 @@ def consume_topics(
             taken=registry.take,
         )
         for name, chosen in (("key_deserializer", key_format), ("value_deserializer", value_format)):
-            if chosen is not None:  # then it reads the bytes of the log, whatever a file says of them
+            if chosen is not None:  # then the log's bytes are read, even if a file names deserializers
                 settings.pop(name, None)
         typed = FormatOptions(
             format=format_name,
@@ -124,9 +124,9 @@ def consume_topics(
 
 
 def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> None:
-    """Read as planned."""
+    """Read as the plan says."""
     output = Output.standard()
-    with contextlib.suppress(IllegalStateError):  # no such signal here: then it cannot be asked
+    with contextlib.suppress(IllegalStateError):  # the platform has no such signal
         describe_on_signal()
     # Signals ask for an end until the consumer is closed: it commits then, and leaves its group.
     with contextlib.ExitStack() as stack, closing(open_consumer(settings)) as consumer:

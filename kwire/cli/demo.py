@@ -1,6 +1,6 @@
 """`kwire demo`: a Kafka in this process, sample records, and a consumer group of one that reads them.
 
-Needs nothing but what pip has installed: it is what somebody tries first.
+Needs no software besides kwire: it is meant as the first command to try.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def run_demo(
 
 
 def write_orders(cluster: Cluster, count: int) -> None:
-    """An order after the other; those of one customer go to one partition."""
+    """Write orders; those of one customer go to one partition."""
     from kwire.testing import NewRecord
 
     for number in range(count):
@@ -57,7 +57,7 @@ def write_orders(cluster: Cluster, count: int) -> None:
 
 
 def read_orders(bootstrap_servers: str, count: int) -> int:
-    """Print what comes until all is there; answers how many records came."""
+    """Print records until all were read. Returns how many came."""
     from kwire.consumer.sync import Consumer
 
     arrived, give_up_s = 0, time.monotonic() + PATIENCE_S

@@ -1,4 +1,4 @@
-"""`kwire describe`: have a running process print how its consumers stand."""
+"""`kwire describe`: have a running process print the state of its consumers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def _check_expects(pid: int, signum: int) -> None:
 
 
 def _caught_signals(pid: int) -> int | None:
-    """As a mask, from Linux; None where nobody says so. Raises: ConfigError, if there is no such process."""
+    """The signals that a process catches, as a mask; None if the system does not tell. Raises: ConfigError, if there is
+    no such process."""
     if not Path("/proc/self/status").exists():
         return None
     try:

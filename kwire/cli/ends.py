@@ -18,7 +18,7 @@ HELP = (
 
 
 class EndKind(Enum):
-    """What the number of an end means."""
+    """The meaning of the number of an end."""
 
     OFFSET = auto()
     TIMESTAMP_MS = auto()
@@ -33,7 +33,7 @@ class End:
 
 
 def parse_end(text: str) -> End:
-    """Raises: ConfigError, when it is none of those in `HELP`."""
+    """Parse `--until`. Raises: ConfigError, if the text has none of the forms in `HELP`."""
     word = text.strip()
     if word.isascii() and word.isdecimal():
         return End(EndKind.OFFSET, int(word))
@@ -41,12 +41,12 @@ def parse_end(text: str) -> End:
 
 
 class Ends:
-    """The first offset of each partition that is not read any more, as soon as that is known.
+    """The end offset of each partition, which is the first that is not read, as soon as it is known.
 
     Args:
         end: What `--until` says.
-        exit_at_end: Stop where the partitions end now, too.
-        partitions: Those to be read.
+        exit_at_end: Whether to stop also where the partitions end now.
+        partitions: The partitions to read.
     """
 
     def __init__(

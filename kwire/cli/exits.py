@@ -1,8 +1,8 @@
-"""How commands end: errors become one line on stderr and an exit code, never a traceback.
+"""Exits of commands: an error becomes one line on stderr and an exit code, never a traceback.
 
-0 done; 1 Kafka, or the output, said no; 2 the command or a setting was wrong; 128 + n stopped by signal n.
+0: done; 1: an error of Kafka or of the output; 2: the command or a setting was wrong; 128 + n: stopped by signal n.
 
-A reader that closes the pipe early (`kwire consume orders | head -3`) got what it wanted, so that is 0 as well. The
+If the reader closes the pipe early (`kwire consume orders | head -3`), it has all it wanted, so that is 0, too. The
 alternative, dying by SIGPIPE (141) as `cat` does, would make such pipelines fail under `set -o pipefail`.
 """
 
@@ -25,12 +25,12 @@ FAILED = 1
 WRONG_USAGE = 2
 INTERRUPTED = 128 + signal.SIGINT
 HOW_TO_INSTALL = "pip install 'kwire["
-"""What the errors say that tell of an extra which is not installed."""
+"""The text of errors about an extra that is not installed."""
 
 
 @contextmanager
 def clean_exits() -> Iterator[None]:
-    """Around all that a command does. Raises: typer.Exit, for everything that is meant to end a command."""
+    """A context around a whole command. Raises: typer.Exit, for every expected error."""
     try:
         yield
     except BrokenPipeError:
@@ -48,7 +48,7 @@ def clean_exits() -> Iterator[None]:
 
 
 class LogLines(logging.StreamHandler[TextIO]):
-    """The log of a command, on stderr. What it has said need not be said again when it ends the command."""
+    """The log of a command, on stderr. An error that it has logged is not printed again when it ends the command."""
 
     said: ClassVar[set[str]] = set()
 
@@ -67,7 +67,7 @@ def _complain(error: Exception, code: int) -> int:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Within it SIGTERM takes down what runs, and removes files, as Ctrl-C does. The exit code is SIGTERM's."""
+    """A context in which SIGTERM stops what runs and removes files, as Ctrl-C does. The exit code is SIGTERM's."""
     received: list[int] = []
 
     def interrupt(number: int, _frame: FrameType | None) -> None:
@@ -88,7 +88,7 @@ def sigterm_interrupts() -> Iterator[None]:
 class StopSignals:
     """Within its `with`, the first SIGINT or SIGTERM asks to stop, so that a batch under way is finished.
 
-    A second one is for the impatient, or for an output that nobody reads: it interrupts as SIGINT does elsewhere.
+    A second one interrupts as SIGINT usually does, for instance if the output blocks.
     """
 
     NUMBERS = (signal.SIGINT, signal.SIGTERM)

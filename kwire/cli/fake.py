@@ -80,7 +80,7 @@ def run_fake_cluster(
 
 @contextmanager
 def _running(cluster: Cluster, port: int) -> Iterator[None]:
-    """The cluster runs within. Raises: InvalidArgumentError, if it cannot listen there."""
+    """A context in which the cluster runs. Raises: InvalidArgumentError, if it cannot listen at the port."""
     try:
         cluster.start()
     except OSError as error:
@@ -94,7 +94,7 @@ def _running(cluster: Cluster, port: int) -> Iterator[None]:
 
 
 def print_client_config(config: Mapping[str, str]) -> None:
-    """What clients set, as a properties file; nothing of a cluster that lets in everybody."""
+    """Print the settings of clients as a properties file; nothing if clients need none."""
     if config["security.protocol"] == "PLAINTEXT":
         return
     for name, value in config.items():
@@ -104,10 +104,10 @@ def print_client_config(config: Mapping[str, str]) -> None:
 
 
 def parse_users(texts: Sequence[str]) -> dict[str, str]:
-    """Names and passwords, each as in "alice:secret".
+    """Parse names and passwords, such as "alice:secret".
 
     Raises:
-        InvalidArgumentError: One says something else. What it says is not repeated: it may be a password.
+        InvalidArgumentError: A text has another form. It is not quoted, since it may have a password.
     """
     parted = [text.partition(":") for text in texts]
     if not all(name and password for name, _colon, password in parted):
@@ -116,10 +116,10 @@ def parse_users(texts: Sequence[str]) -> dict[str, str]:
 
 
 def parse_topics(text: str) -> dict[str, int]:
-    """Names and numbers of partitions, as in "orders:3,payments".
+    """Parse names of topics with numbers of partitions, such as "orders:3,payments".
 
     Raises:
-        InvalidArgumentError: It says something else.
+        InvalidArgumentError: The text has another form.
     """
     found: dict[str, int] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):

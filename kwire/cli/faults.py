@@ -1,12 +1,12 @@
-"""`kwire faults`: put consumers through faults, against a real Kafka. The work is done by `kwire.testing.faults`; here
-are flags and exit codes.
+"""`kwire faults`: fault injection against a real Kafka. `kwire.testing.faults` does the work; this module has flags and
+exit codes.
 
     kwire faults run --scenario row-01
     kwire faults run --seed 7 --seconds 60 --client kwire --client confluent --report faults.html
     kwire faults run my-schedule.txt --command "./my-consumer --verbose"
 
-0: all that must hold was kept; 1: something was not; 2: the command or the schedule was wrong, or the run could not be
-carried out here.
+0: no invariant was violated; 1: one was; 2: the command or the schedule is wrong, or the run cannot be carried out
+here.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def run_faults(
         failures: list[Exception] = []
         for outcome in _run_each(orders, failures):
             outcomes.append(outcome)
-            _write(outcomes, report, json_file)  # at once: the next client may take as long again
+            _write(outcomes, report, json_file)  # at once: the run of the next client may take long
             if history is not None:
                 history.write_text("".join(f"{line}\n" for line in outcome.run.ledger.lines()))
         has_passed = tell(outcomes) if outcomes else False
@@ -127,7 +127,7 @@ def run_faults(
 
 @contextmanager
 def _errors_told() -> Iterator[None]:
-    """Raises: typer.Exit, for whatever keeps a run from being one."""
+    """Raises: typer.Exit, for any error that keeps a run from being carried out."""
     try:
         yield
     except KeyboardInterrupt:
@@ -155,7 +155,7 @@ def _check_words(clients: Sequence[str], protocol: str | None) -> None:
 def _orders(
     file: Path | None, scenario: str | None, seed: int | None, seconds: int, *, clients: Sequence[str]
 ) -> list[RunOrder]:
-    """One for each client; one for whatever clients the schedule names, if none is given."""
+    """One order for each client; without clients, one for those that the schedule names."""
     if sum(each is not None for each in (file, scenario, seed)) != 1:
         raise InvalidArgumentError("say what to run: a schedule's file, --scenario or --seed")
     if scenario is not None:
@@ -221,7 +221,8 @@ def _with_protocol(order: RunOrder, protocol: str | None) -> RunOrder:
 
 
 def _secured(order: RunOrder, *, is_drawn: bool) -> RunOrder:
-    """What was drawn does without the faults that encryption rules out; what somebody asked for is refused then."""
+    """The order over TLS. Faults that encryption rules out are removed from a drawn schedule; any other one is
+    refused."""
     from kwire.testing.faults.secured import without_unreadable
 
     schedule = without_unreadable(order.schedule) if is_drawn else order.schedule
@@ -232,7 +233,8 @@ def _secured(order: RunOrder, *, is_drawn: bool) -> RunOrder:
 
 
 def _run_each(orders: Sequence[RunOrder], failures: list[Exception]) -> Iterator[RunOutcome]:
-    """One after the other, each with a Kafka of its own; one that cannot be run keeps none of the others from it."""
+    """Run orders one after the other, each with a Kafka of its own. One that fails does not keep the others from
+    running."""
     from kwire.testing.faults import harness
 
     with sigterm_interrupts():

@@ -1,4 +1,4 @@
-"""What `kwire faults run` prints: how far it is, on stderr, and figures and verdicts on stdout at the end."""
+"""The output of `kwire faults run`: progress on stderr, and figures and verdicts on stdout at the end."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MOST_VIOLATIONS = 10
 
 
 class ProgressLine:
-    """One line that changes once a second on a terminal; elsewhere a line for each change of what is going on.
+    """The progress: on a terminal one line, updated once a second; elsewhere a line for each change.
 
     Args:
-        name: of the client.
-        end_ms: of the schedule.
+        name: the name of the client.
+        end_ms: the end of the schedule.
     """
 
     def __init__(self, name: str, *, end_ms: int, stream: TextIO | None = None) -> None:

@@ -29,11 +29,11 @@ class Format(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatOptions:
-    """What the options of `kwire consume` say about the output; texts are as they were typed, with their escapes.
+    """The options of `kwire consume` about the output; texts are as typed, with their escapes.
 
     Attributes:
-        registry, protobuf: As of `FormatSetup`.
-        escapes: Whether control characters are escaped; None if a terminal decides.
+        registry, protobuf: As in `FormatSetup`.
+        escapes: Whether control characters are escaped; None to do so only on a terminal.
     """
 
     format: str = "text"
@@ -51,7 +51,7 @@ class FormatOptions:
 
 
 def encoder(options: FormatOptions) -> Encode:
-    """The function that does what they say. Raises: ConfigError, for options that contradict each other."""
+    """The function that encodes records by these options. Raises: ConfigError, if options contradict each other."""
     fields = _record_text(options)
     known = next((each for each in Format if each.value == options.format), None)
     if known is not Format.TEXT:
@@ -112,7 +112,7 @@ def _text(options: FormatOptions, fields: RecordText) -> Encode:
 
 
 def _or(given: str | None, default: str) -> str:
-    """An empty text is one that was given."""
+    """The given text, or the default; an empty text counts as given."""
     return default if given is None else given
 
 
@@ -138,7 +138,7 @@ def text(fields: RecordText, columns: Sequence[str], separator: bytes, end: byte
 
 
 def raw(fields: RecordText, delimiter: bytes) -> Encode:
-    """The bytes of each value and the delimiter; nothing for a null but the delimiter."""
+    """The bytes of each value and the delimiter; only the delimiter for a null."""
 
     def encode(records: Sequence[BytesRecord]) -> bytes:
         return b"".join([(b"" if record.value is None else fields.value(record)) + delimiter for record in records])

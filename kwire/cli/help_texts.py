@@ -16,7 +16,7 @@ _SECTIONS = {"argument": "Arguments", "option": "Options"}
 
 
 class PlainCommand(TyperCommand):
-    """A command whose help has no types of Python and no braces: their names say nothing to who types a command."""
+    """A command whose help has no types of Python and no braces, which mean nothing to its users."""
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
@@ -33,7 +33,7 @@ class PlainCommand(TyperCommand):
 
 
 def make_plain(commands: typer.Typer) -> None:
-    """All commands of it, and of those below it, have help of this form."""
+    """Give all commands and their subcommands help of this form."""
     for command in commands.registered_commands:
         command.cls = PlainCommand
     for group in commands.registered_groups:

@@ -1,6 +1,6 @@
-"""Options that several commands have: brokers, settings, files, how much is logged.
+"""Options that several commands have: brokers, settings, files, and logging.
 
-Each has the name that kwire gives it, and those that people type who come from Kafka's own tools or from kcat.
+Each has kwire's name, and the names that it has in Kafka's own tools and in kcat.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Standard output as a place for batches of bytes: unbuffered between batches, and honest about readers that left."""
+"""Standard output for batches of bytes: each batch is flushed, and a closed pipe is reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kwire.errors import KafkaError
 
 
 class OutputError(KafkaError):
-    """The output takes no more: the disk is full, or it was closed."""
+    """The output cannot be written any more: the disk is full, or it was closed."""
 
 
 class Output:
@@ -30,11 +30,11 @@ class Output:
         return cls(_buffered(stream) if isinstance(stream, io.RawIOBase) else stream)
 
     def write(self, data: bytes) -> None:
-        """When this returns, the operating system has all of it.
+        """Write a batch. When this returns, the operating system has all of it.
 
         Raises:
-            BrokenPipeError: the reader is gone.
-            OutputError: it cannot be written.
+            BrokenPipeError: the reader has closed the pipe.
+            OutputError: the output cannot be written.
         """
         try:
             self._stream.write(data)
@@ -47,7 +47,7 @@ class Output:
             raise OutputError(f"cannot write to standard output: {error.strerror}") from error
 
     def check_reader(self) -> None:
-        """Notices a closed pipe while there is nothing to write, as `tail -f` does. Raises: BrokenPipeError."""
+        """Check for a closed pipe while there is nothing to write, as `tail -f` does. Raises: BrokenPipeError."""
         if hasattr(select, "poll"):  # not on Windows
             poll = select.poll()
             poll.register(self._stream.fileno(), 0)  # errors are reported without being asked for
@@ -63,5 +63,6 @@ class Output:
 
 
 def _buffered(stream: io.RawIOBase) -> BinaryIO:
-    """A raw stream writes as much as goes: less than all of it if the process is stopped and goes on (Ctrl-Z, `fg`)."""
+    """A buffered stream: a raw one may write only a part, such as when the process is stopped and continued (Ctrl-Z,
+    `fg`)."""
     return open(stream.fileno(), "wb", closefd=False)

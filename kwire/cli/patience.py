@@ -1,6 +1,6 @@
-"""A command that waits for a broker says after a while what it tries to reach: silence looks like a hanging command.
+"""A message for slow connections: a command that waits for a broker prints after a while what it tries to reach.
 
-It is said once, on stderr, and not after an answer has come.
+The message is printed once, on stderr, and not after an answer has come.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ SAID_AFTER_S = 2.0
 
 @contextmanager
 def said_when_slow(servers: Collection[object], what: str = "no broker has answered yet") -> Iterator[None]:
-    """While the block waits for these servers."""
+    """A context in which the message is printed if the block takes long."""
     timer = threading.Timer(SAID_AFTER_S, _say, [what, ", ".join(map(str, servers))])
     timer.daemon = True
     timer.start()
@@ -23,7 +23,7 @@ def said_when_slow(servers: Collection[object], what: str = "no broker has answe
         yield
     finally:
         timer.cancel()
-        timer.join()  # it may be saying it just now, and what it says it on may be closed next
+        timer.join()  # it may be printing just now, and its stream may be closed next
 
 
 def _say(what: str, servers: str) -> None:

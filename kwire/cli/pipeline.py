@@ -1,11 +1,11 @@
-"""`kwire pipeline`: a topic into Parquet files, onto the console or through a function, on Spark.
+"""`kwire pipeline`: write a topic to Parquet files, to the console or to a function, on Spark.
 
     kwire pipeline orders -b localhost:9092 --path /data/orders --partition-by date
     kwire pipeline orders -b localhost:9092 --to function --function billing:store --checkpoint /data/billing
     kwire pipeline --config orders.toml --exit-at-end
 
-The work is done by `kwire.spark.pipeline`; here are flags and exit codes. 0: the end was reached; 1: the query failed,
-and goes on from its checkpoint when it is started again; 2: the command or a setting was wrong; 128 + n: stopped by
+`kwire.spark.pipeline` does the work; this module has flags and exit codes. 0: the end was reached; 1: the query failed,
+and continues from its checkpoint when it is started again; 2: the command or a setting was wrong; 128 + n: stopped by
 signal n.
 """
 
@@ -187,7 +187,7 @@ def _run(plan: PipelinePlan) -> None:
 
 
 def _check_extra() -> None:
-    """Raises: typer.Exit, if what Spark needs is not there."""
+    """Raises: typer.Exit, if packages that Spark needs are missing."""
     try:
         import pyarrow  # noqa: F401
         import pyspark  # noqa: F401

@@ -1,4 +1,4 @@
-"""How far a pipeline is, on stderr: bars on a terminal, elsewhere a line for each batch."""
+"""Progress of a pipeline on stderr: bars on a terminal, elsewhere a line for each batch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BatchLines:
 
 
 class Bars:
-    """Two bars: what has been read of all there is, and the backfill of a fresh-first pipeline while there is any."""
+    """Two progress bars: one for all records, and one for the backfill of a fresh-first pipeline while it lasts."""
 
     def __init__(self, name: str, console: Console) -> None:
         self.progress = Progress(
@@ -73,7 +73,7 @@ class Bars:
 
 
 def watcher(name: str, stream: TextIO | None = None) -> Bars | BatchLines:
-    """What fits the stream, which is stderr if nothing is said."""
+    """The progress output for a stream, by default stderr."""
     stream = sys.stderr if stream is None else stream
     return Bars(name, Console(file=stream)) if stream.isatty() else BatchLines(stream)
 
@@ -88,7 +88,7 @@ def described(figures: Figures) -> str:
 
 
 def left(seconds: float | None) -> str:
-    """How long it takes yet, in the largest unit that says enough."""
+    """The remaining time, in the largest unit that is precise enough."""
     if seconds is None:
         return "not catching up"
     if seconds == 0:

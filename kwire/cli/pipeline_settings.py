@@ -31,7 +31,7 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def merged(file: Mapping[str, object], flags: Mapping[str, object]) -> dict[str, object]:
-    """The file's settings with those of the flags on top; tables are merged, and None is not said."""
+    """The file's settings, overridden by those of flags; tables are merged, and None means not set."""
     found = dict(file)
     for name, value in flags.items():
         given = found.get(name)
@@ -43,14 +43,14 @@ def merged(file: Mapping[str, object], flags: Mapping[str, object]) -> dict[str,
 
 
 def pairs(flag: str, given: Iterable[str] | None) -> dict[str, str]:
-    """NAME=VALUE each. Raises: ConfigError, naming the flag."""
+    """Parse texts of the form NAME=VALUE. Raises: ConfigError, which names the flag."""
     found = dict(name_and_value(flag, each) for each in given or ())
     warn_of_visible_secrets(SettingLine(f"{flag} {name}", name.removeprefix("kafka."), "") for name in found)
     return found
 
 
 def kafka_flags(given: Iterable[str] | None) -> dict[str, str]:
-    """`--kafka NAME=VALUE` each. Raises: ConfigError."""
+    """The settings of `--kafka NAME=VALUE`. Raises: ConfigError."""
     return {dotted(name): value for name, value in pairs("--kafka", given).items()}
 
 
@@ -61,7 +61,7 @@ def kafka_properties(path: Path | None) -> dict[str, str]:
 
 
 def kafka_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """How to reach the brokers, from KWIRE_<SETTING>; what else is there is for other commands. Raises: ConfigError."""
+    """The settings of connections from KWIRE_<SETTING>; other variables are for other commands. Raises: ConfigError."""
     found = from_environment(environ)
     return {dotted(line.name): str(line.value) for line in found if line.name.startswith(_OF_CONNECTIONS)}
 
@@ -70,7 +70,7 @@ def with_kafka(settings: Mapping[str, object], *layers: Mapping[str, str]) -> di
     """The settings with these of Kafka's over them, the last on top; the brokers are a setting of the pipeline's."""
     table = settings.get("kafka", {})
     if not isinstance(table, Mapping):
-        return dict(settings)  # what is wrong with it is said when the plan is made
+        return dict(settings)  # an error in it is reported when the plan is made
     given: dict[str, str] = {}
     for layer in layers:
         given |= layer
@@ -86,7 +86,7 @@ def dotted(name: str) -> str:
 
 
 def flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """By dotted names: TOML makes tables in tables of them."""
+    """The values by dotted names, of which TOML makes nested tables."""
     found: dict[str, object] = {}
     for key, value in table.items():
         found |= flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {f"{prefix}{key}": value}
@@ -94,7 +94,8 @@ def flat(table: Mapping[str, object], prefix: str = "") -> dict[str, object]:
 
 
 def schema_text(given: str | None) -> str | None:
-    """A schema, or what stands in the file of that name behind an @. Raises: ConfigError, if it cannot be read."""
+    """A schema, or with @ in front of a file name the content of the file. Raises: ConfigError, if it cannot be
+    read."""
     if given is None or not given.startswith("@"):
         return given
     try:
@@ -104,7 +105,8 @@ def schema_text(given: str | None) -> str | None:
 
 
 def start_text(given: str | None) -> str | None:
-    """`--from` as a plan has it: earliest, latest, or @ and milliseconds. Raises: ConfigError, if it is none."""
+    """`--from` in the form of a plan: earliest, latest, or @ and milliseconds. Raises: ConfigError, if it is none of
+    these."""
     if given is None:
         return None
     start = parse_start(given)

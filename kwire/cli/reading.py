@@ -1,8 +1,8 @@
 """The loop of `kwire consume`: poll, encode, write, until enough.
 
-Contract: a record counts as read once the operating system took its bytes. What was polled and not written, because of
-`--count`, of `--exit-at-end` or of an output that failed, is sought back to, so that the consumer's own commits, in
-between and on close, never cover it.
+Contract: a record counts as read once the operating system has its bytes. If polled records are not written, because of
+`--count`, of `--exit-at-end` or of an output that failed, the reader seeks back to them, so that auto-commits, also on
+close, never cover them.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from kwire.fetching.columns import Records
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition
 from kwire.processing.data_loss import LossSkipper, SeekingConsumer
 
-# How soon a signal, or a reader that left, is noticed when nothing arrives.
+# How soon a signal, or a closed pipe, is noticed when no records arrive.
 POLL_SECONDS = 0.2
 
 
 class Reader:
-    """Reads what the consumer has assigned.
+    """Reads the assigned partitions of a consumer.
 
     Args:
-        consumer: subscribed, or with partitions assigned.
-        encode: makes bytes of records.
-        output: takes the bytes.
+        consumer: a consumer that is subscribed, or has partitions assigned.
+        encode: encodes records as bytes.
+        output: where the bytes are written.
         count: how many records to read, None for no limit.
         timeout_ms: how long to wait for the next record, None for ever.
         find_ends: answers where to stop in each partition, None while there is no end.
-        skips_losses: go on behind damaged batches, and behind positions that the log has lost.
+        skips_losses: whether to continue after damaged batches, and after positions that the log has lost.
         catching_up: watches the lags of a consumer with `enable_parallel_rebalance`.
     """
 
@@ -72,7 +72,7 @@ class Reader:
         """Read until there is enough, or until told to stop.
 
         Raises:
-            BrokenPipeError, OutputError: the output takes no more.
+            BrokenPipeError, OutputError: the output cannot be written any more.
             KafkaError: what the consumer raised.
         """
         try:
@@ -139,7 +139,7 @@ class Reader:
     def _encode_readable(
         self, batch: Sequence[BytesRecord], encoded: list[bytes]
     ) -> tuple[Sequence[BytesRecord], UnreadableRecordError | None]:
-        """The batch up to a record that cannot be encoded, and what is wrong with that one."""
+        """The batch up to the first record that cannot be encoded, and the error of that record."""
         try:
             encoded.append(self._encode(batch))
         except UnreadableRecordError as error:
@@ -149,7 +149,7 @@ class Reader:
         return batch, None
 
     def _wanted(self, partition: TopicPartition, batch: Sequence[BytesRecord]) -> int:
-        """How many records of the batch to write."""
+        """The number of records of the batch to write."""
         wanted = len(batch) if self._count is None else min(self._count, len(batch))
         if self._ends is not None:
             wanted = min(wanted, bisect_left(batch, self._end_of(partition), key=attrgetter("offset")))
@@ -161,7 +161,7 @@ class Reader:
 
     def _give_back(self) -> None:
         for partition, offset in self._unwritten.items():
-            # Revoked in the meantime: then its next owner begins at the last commit, which does not cover it either.
+            # Revoked meanwhile: its next owner begins at the last commit, which does not cover the record either.
             with suppress(IllegalStateError):
                 self._consumer.seek(partition, offset)
         self._unwritten = {}

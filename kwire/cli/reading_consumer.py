@@ -1,4 +1,4 @@
-"""What `kwire consume` needs of a consumer, so that tests can put a fake in its place."""
+"""The interface of a consumer that `kwire consume` needs, so that tests can use a fake."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `kwire consume` is to read, and how far; and what that means in a group."""
+"""The plan of `kwire consume`: what to read, and how far; and its settings in a group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class ReadingPlan:
 
 
 def chosen_start(text: str | None, *, from_beginning: bool) -> Start | None:
-    """Where to begin, if anything says so. Raises: ConfigError."""
+    """The start that was chosen, if one was. Raises: ConfigError."""
     if from_beginning and text is not None:
         raise ConfigError("--from-beginning and --from say where to begin; give one of them")
     if from_beginning:
@@ -39,11 +39,11 @@ def chosen_start(text: str | None, *, from_beginning: bool) -> Start | None:
 
 
 def group_settings(plan: ReadingPlan) -> dict[str, object]:
-    """What the plan means in a group: it goes on from its commits, and begins at `--from` only where it has none. From
-    its patterns a consumer hides Kafka's own topics, unless they are wanted.
+    """The settings for a plan in a group: the group continues from its commits, and begins at `--from` only without a
+    commit. Patterns do not match Kafka's internal topics, unless they are wanted.
 
     Raises:
-        ConfigError: the plan is not one for a group.
+        ConfigError: the plan does not fit a group.
     """
     if not plan.in_group:
         return {}

@@ -1,4 +1,4 @@
-"""The fields of a record as text, the way that the options of `kwire consume` want them."""
+"""The fields of a record as text, by the options of `kwire consume`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Part: TypeAlias = Callable[[BytesRecord], bytes]
 """One field of a record."""
 
 NULL = b"null"
-"""What Java's console consumer prints for a null; JSON lines tell it from the text "null"."""
+"""The text for a null, as Java's console consumer prints it; JSON lines distinguish a null from the text "null"."""
 
 
 class UnreadableRecordError(KafkaError):
-    """A key or value is not of the format that the user said it has.
+    """A key or value does not have the format that the user has named.
 
     Args:
-        group: Who reads; None without a group.
+        group: The group that reads; None without one.
     """
 
     def __init__(self, record: BytesRecord, what: str, error: ValueError, group: str | None = None) -> None:
@@ -40,7 +40,7 @@ class UnreadableRecordError(KafkaError):
         )
 
     def for_group(self, group: str) -> UnreadableRecordError:
-        """The same, with what a group has to do."""
+        """The error, with advice for a group."""
         return UnreadableRecordError(*self._told, group)
 
 
@@ -49,10 +49,10 @@ class RecordText:
 
     Args:
         key_format, value_format: How bytes are shown.
-        null: Stands for a key, value or header that is null.
+        null: The text for a key, value or header that is null.
         times: How the time of a record is written.
-        header_separator: Stands between headers.
-        escapes: Whether control characters are made harmless, for a terminal.
+        header_separator: The separator of headers.
+        escapes: Whether control characters are escaped, for a terminal.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class RecordText:
         return self._shown(record, "value", record.value, self.value_format)
 
     def headers(self, record: BytesRecord) -> bytes:
-        """As in a=1,b=2."""
+        """The headers, such as a=1,b=2."""
         shown = [
             header.key.encode() + b"=" + (self.null if header.value is None else header.value)
             for header in record.headers
@@ -99,7 +99,7 @@ class RecordText:
         return escape_text(text) if self.escapes else text
 
     def json_time(self, record: BytesRecord) -> str:
-        """A number, or a date in quotes."""
+        """The timestamp as JSON: a number, or a date in quotes."""
         if record.timestamp == NO_TIMESTAMP:
             return "null"
         written = self._write_time(record.timestamp)

@@ -1,7 +1,7 @@
 """Keys and values of a schema registry: Avro, JSON with a schema, Protobuf, by the deserializers of the library.
 
-What fails is told apart as the library does: bytes that are no such value, a registry that does not answer, and one
-that refuses us.
+Errors are distinguished as in the library: invalid bytes, a registry that does not answer, and one that refuses the
+request.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Decode: TypeAlias = Callable[[bytes, SerializationContext], object]
 
 
 def decoder(name: str, setup: FormatSetup) -> Callable[[BytesRecord, bytes], object]:
-    """What makes a value of bytes.
+    """The function that deserializes bytes.
 
     Raises:
         ConfigError: No registry is named where one is needed, a package is missing, or there is no such message.
@@ -68,10 +68,10 @@ def _protobuf(setup: FormatSetup) -> Decode:
 
 
 def _message_class(module_name: str, class_name: str) -> type[Message]:
-    """Raises: ConfigError, ImportError, if it is not there, or its module fails, as protoc's does beside an older
-    release of protobuf."""
+    """Raises: ConfigError, ImportError, if there is no such class, or its module fails to import, as protoc's does with
+    an older release of protobuf."""
     given = f"--protobuf {module_name}:{class_name}"
-    if str(Path.cwd()) not in sys.path:  # as python -m has it: a command is not where the user's modules are
+    if str(Path.cwd()) not in sys.path:  # as with python -m, so that the user's modules are found
         sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(importlib.import_module(module_name), class_name, None)

@@ -1,6 +1,6 @@
-"""Where a schema registry is, as options, variables and files say it; and the formats that Java's files name.
+"""Settings of a schema registry from options, variables and files; and the formats that Java's files name.
 
-These are no settings of a consumer here: `kwire consume` prints bytes, and makes text of them itself.
+They are not passed to the consumer: `kwire consume` reads bytes, and formats them itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FORMATS = {
 
 
 class RegistrySettings:
-    """Collects what is about a registry out of the lines of settings; later lines win.
+    """Collects settings of a registry from the lines of settings; later lines take precedence.
 
     Attributes:
         registry: Settings of confluent-kafka's client.
@@ -52,7 +52,7 @@ class RegistrySettings:
         return name in _NAMES
 
     def settings(self, option: str | None, environ: Mapping[str, str]) -> dict[str, object]:
-        """All of it: an option wins over variables, these over what was collected."""
+        """All settings: an option takes precedence over variables, and these over collected lines."""
         given = {name: environ[variable] for variable, name in _VARIABLES.items() if environ.get(variable)}
         found = self.registry | given | ({} if option is None else {"url": option})
         return found if "url" in found else {}

@@ -1,6 +1,6 @@
-"""Where settings come from on the command line: flags, then the environment, then a file, then the command's defaults.
+"""Settings of a command: from flags, then the environment, then a file, then the command's defaults.
 
-Each value is checked here, where it is still known who gave it; the error says so. Secrets belong in a file or in the
+Each value is checked here, where its source is known, so that the error can name it. Secrets belong in a file or in the
 environment: a flag is seen by every user of the machine, in the list of processes.
 """
 
@@ -43,12 +43,12 @@ def collect_settings(
     """The settings of a command, by snake_case name.
 
     Args:
-        flags: from options that stand for a setting.
-        properties: NAME=VALUE each, from `-X`.
-        environ: where KWIRE_<SETTING> are looked for.
-        file: properties or TOML.
-        defaults: of the command, where they differ from the library's.
-        taken: whether an entry is for the command itself, and no setting.
+        flags: settings from options.
+        properties: texts NAME=VALUE from `-X`.
+        environ: the environment with KWIRE_<SETTING>.
+        file: a file of properties or TOML.
+        defaults: the command's defaults, where they differ from the library's.
+        taken: returns whether an entry is for the command itself, and not a setting.
 
     Raises:
         ConfigError: a name is unknown, a value is bad, or one place gives a setting twice.
@@ -68,13 +68,13 @@ def of_connection(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def from_property(given: str) -> SettingLine:
-    """An entry of `-X name=value`."""
+    """Parse `-X name=value`."""
     name, value = name_and_value("-X", given)
     return SettingLine(f"-X {name}", name, value)
 
 
 def name_and_value(flag: str, given: str) -> tuple[str, str]:
-    """NAME=VALUE in two. Raises: ConfigError, which shows the name alone: what follows may be a secret."""
+    """Split NAME=VALUE. Raises: ConfigError, which shows only the name: the value may be a secret."""
     name, equals, value = given.partition("=")
     if not equals or not name.strip():
         begin = _NAME.match(given.strip())
@@ -83,7 +83,7 @@ def name_and_value(flag: str, given: str) -> tuple[str, str]:
 
 
 def warn_of_visible_secrets(flags: Iterable[SettingLine]) -> None:
-    """Once for a command: names the flags that hold secrets."""
+    """Warn once of flags that have secrets."""
     if visible := [entry.source for entry in flags if is_secret(entry.name)]:
         log.warning(
             "%s: every user of this machine can see a secret on the command line; put it into a file (--config) or the "
@@ -102,7 +102,7 @@ def is_secret(name: str) -> bool:
 
 
 def from_environment(environ: Mapping[str, str]) -> list[SettingLine]:
-    """Variables that name a setting; empty ones count as not set, as shells have it."""
+    """The settings from variables; empty variables count as not set, as in shells."""
     entries = []
     for variable, value in environ.items():
         name = variable.removeprefix(PREFIX).lower()
@@ -112,7 +112,7 @@ def from_environment(environ: Mapping[str, str]) -> list[SettingLine]:
 
 
 def _is_setting(variable: str, name: str) -> bool:
-    """Other KWIRE_ variables belong to somebody else, unless they are nearly a setting: that is a slip."""
+    """Whether a KWIRE_ variable is meant as a setting: it is one, or nearly one, which is a typing error."""
     if name in SETTINGS:
         return True
     nearest = get_close_matches(name, SETTINGS, n=1, cutoff=0.85)

@@ -1,4 +1,4 @@
-"""`kwire config`: what there is to set."""
+"""`kwire config`: the list of settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def print_settings(word: Word = None, as_json: AsJson = False) -> None:
 
 
 def settings_about(word: str | None) -> Sequence[SettingDoc]:
-    """Those with the word in a name, in the meaning, or among the valid values. Raises: ConfigError, if none has it."""
+    """The settings with the word in the name, the meaning, or a valid value. Raises: ConfigError, if there is none."""
     wanted = (word or "").strip().lower()
     found = [
         row for row in docs() if any(wanted in text.lower() for text in (row.name, row.java_name, row.doc, row.valid))
@@ -53,7 +53,7 @@ def settings_about(word: str | None) -> Sequence[SettingDoc]:
 
 
 def layout(rows: Sequence[SettingDoc], width: int) -> Iterator[str]:
-    """As a table; on a terminal without the room for one, as paragraphs."""
+    """The settings as a table; on a terminal that is too narrow for it, as paragraphs."""
     is_narrow = sum(_widths(rows)) + LEAST_WIDTH > width
     return paragraphs(rows, width) if is_narrow and terminal.is_terminal() else table(rows, width)
 

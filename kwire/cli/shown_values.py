@@ -1,4 +1,4 @@
-"""What a format of keys and values is: how bytes of a record are shown, and what it may have to be told."""
+"""Formats of keys and values: how the bytes of a record are shown, and the options that a format may need."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BytesRecord: TypeAlias = Record[bytes, bytes]
 
 
 def _plain(value: object) -> object:
-    """What JSON has no words for."""
+    """Convert values that JSON does not have."""
     match value:
         case bytes():
             try:
@@ -38,7 +38,8 @@ _encode: Callable[[object], str] = json.JSONEncoder(
 
 
 def dump_json(value: object) -> str:
-    """Numbers that JSON does not have are text, as in Protobuf's JSON: "NaN", "Infinity", "-Infinity"."""
+    """Encode as JSON. Numbers that JSON does not have become text, as in Protobuf's JSON: "NaN", "Infinity",
+    "-Infinity"."""
     try:
         return _encode(value)
     except ValueError:
@@ -58,7 +59,8 @@ def _with_named_numbers(value: object) -> object:
 
 
 class ValueFormatError(ValueError):
-    """Bytes are not of a format, or cannot be read now. `advice` says what to do, where it is not another format."""
+    """Bytes are not of a format, or cannot be decoded now. `advice` says what to do, if it is not to choose another
+    format."""
 
     def __init__(self, reason: str, advice: str | None = None) -> None:
         super().__init__(reason)
@@ -74,7 +76,7 @@ class ValueFormat(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FormatSetup:
-    """What a format may need to be told.
+    """The options of a format.
 
     Attributes:
         field: Whether it is for keys or for values.
@@ -88,7 +90,7 @@ class FormatSetup:
 
 
 def of_values(decode: Callable[[BytesRecord, bytes], object]) -> ValueFormat:
-    """The format of a function that makes a value of bytes of a record; it raises ValueError if they are not one."""
+    """The format of a function that decodes the bytes of a record, and raises ValueError if it cannot."""
 
     def to_json(record: BytesRecord, data: bytes) -> str:
         return dump_json(decode(record, data))
@@ -103,7 +105,7 @@ def of_values(decode: Callable[[BytesRecord, bytes], object]) -> ValueFormat:
 
 
 def in_utf_8(text: str) -> bytes:
-    """With the escapes of JSON for half a surrogate pair, which UTF-8 has no bytes for, and JSON's strings may hold."""
+    """The text with JSON's escapes for single surrogates, which JSON may have and UTF-8 cannot encode."""
     return text.encode(errors="backslashreplace")
 
 

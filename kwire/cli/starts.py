@@ -15,7 +15,7 @@ HELP = f"Where to begin: earliest, latest, an offset, -N for the last N of each 
 
 
 class StartKind(Enum):
-    """What the number of a start means; nothing for the first two."""
+    """The meaning of the number of a start; the first two kinds have none."""
 
     EARLIEST = auto()
     LATEST = auto()
@@ -51,7 +51,7 @@ class StartingConsumer(Protocol):
 
 
 def parse_start(text: str, option: str = "--from") -> Start:
-    """Raises: ConfigError, when it is none of those in `HELP`."""
+    """Parse `--from`. Raises: ConfigError, if the text has none of the forms in `HELP`."""
     word = text.strip().lower()
     if word in ("earliest", "beginning"):
         return Start(StartKind.EARLIEST)
@@ -77,7 +77,7 @@ def seek_to_start(
     """Move every partition to its start. The consumer has them assigned.
 
     Args:
-        log_ends: Where logs end, if the consumer sees them end before that, at a transaction that is open.
+        log_ends: The ends of logs, if for the consumer they end earlier, at an open transaction.
     """
     match start.kind:
         case StartKind.EARLIEST:

@@ -1,4 +1,4 @@
-"""How somebody at a command line gets over what cannot be read: the errors of the library name calls of a program."""
+"""Advice for unreadable records on the command line: errors of the library name calls of a program instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def how_to_step_over(partition: TopicPartition, offset: int, group: str | None) 
 
 
 def told_at_a_command_line(error: CorruptRecordError | RecordDeserializationError, group: str | None) -> KafkaError:
-    """With what can be done here, if the error says what a program does."""
+    """The error text, with the advice for a program replaced by that for the command line."""
     said, call, _ = str(error).partition(_OF_PROGRAMS)
     if not call:
         return KafkaError(said)

@@ -1,4 +1,4 @@
-"""Tables for people: columns as wide as their cells, numbers to the right."""
+"""Tables as text: columns are as wide as their cells, and numbers are aligned to the right."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ GAP = "  "
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    """Lines of a table. None is a dash; columns with numbers alone stand to the right."""
+    """The lines of a table. None is shown as a dash; columns of numbers are aligned to the right."""
     cells = [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(text) for text in column) for column in zip(headings, *cells, strict=True)]
     is_number = [all(cell is None or isinstance(cell, int) for cell in column) for column in zip(*rows, strict=True)]
@@ -22,7 +22,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator
 
 
 def counted(count: int, noun: str) -> str:
-    """As in 1 partition, 3 partitions."""
+    """A count with its noun, such as 1 partition, 3 partitions."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

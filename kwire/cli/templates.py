@@ -1,6 +1,6 @@
-r"""`-f '%t [%p] at %o: %k = %s\n'`: what is printed of each record, as kcat's templates say it.
+r"""`-f '%t [%p] at %o: %k = %s\n'`: a template of the output for each record, as in kcat.
 
-Signs of kcat mean what they mean there. Two things differ: a null is the null marker, and `--times` says how %T looks.
+Placeholders have kcat's meaning, with two differences: a null is the null marker, and `--times` sets the form of %T.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def template(text: str, fields: RecordText) -> Callable[[Sequence[BytesRecord]],
 
 
 def parse_template(text: str, fields: RecordText) -> list[Part | bytes]:
-    """Fields, and what stands between them."""
+    """The fields of a template, and the texts between them."""
     signs, columns = _signs(fields), fields.columns
     found: list[Part | bytes] = []
     end = 0
@@ -64,7 +64,7 @@ _COLUMNS = {
 
 
 def _signs(fields: RecordText) -> dict[str, Part]:
-    """Lengths are those of the bytes that are printed, so that a reader can take as many; of a null -1."""
+    """The placeholders. Lengths are numbers of printed bytes, so that a reader can read as many; -1 for a null."""
 
     def value_size(record: BytesRecord) -> int:
         return -1 if record.value is None else len(fields.value(record))

@@ -1,4 +1,4 @@
-r"""What a terminal must not get: control characters, which move the cursor, change colours, or type for the user.
+r"""Escapes for terminals: control characters, which move the cursor, change colours, or type for the user.
 
 Each becomes \xNN, and so does a byte that is no UTF-8; of line ends and tabs nobody is afraid. Signs that turn the
 direction of writing around are escaped as well: they make text look like another one.
@@ -19,12 +19,12 @@ RED, GREEN = 31, 32
 
 
 def escape_text(data: bytes) -> bytes:
-    r"""The same as text that a terminal shows as it is: \x1b instead of an escape character."""
+    r"""The text with escapes for a terminal: \x1b instead of an escape character."""
     return _UNSAFE_TEXT.sub(_escaped, data.decode("utf-8", "surrogateescape")).encode()
 
 
 def escape_json(line: str) -> str:
-    """The same JSON. These characters stand in strings alone, where JSON has an escape for each."""
+    """The same JSON with escapes. These characters occur only in strings, where JSON has an escape for each."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
@@ -36,17 +36,17 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def width() -> int:
-    """Columns of the terminal that is standard output; a fixed number if it is none."""
+    """The number of columns of the terminal; a fixed number if standard output is none."""
     return shutil.get_terminal_size().columns if is_terminal() else WIDTH_OF_PIPES
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at standard output."""
+    """Whether standard output is a terminal."""
     return bool(sys.stdout) and sys.stdout.isatty()
 
 
 def painted(text: str, colour: int) -> str:
-    """The text in a colour, if somebody looks, and wants any (NO_COLOR)."""
+    """The text in a colour, if standard output is a terminal and NO_COLOR is not set."""
     if not is_terminal() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return text
     return f"\x1b[{colour}m{text}\x1b[0m"

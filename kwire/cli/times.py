@@ -1,4 +1,4 @@
-"""Times as people type them and as they read them: `--from`, `--until`, `--times`."""
+"""Times as text: `--from`, `--until`, `--times`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ class Times(Enum):
 
 
 def parse_time_ms(option: str, text: str, help_text: str = HELP) -> int:
-    """Milliseconds since 1970. Raises: ConfigError, when it is no time, or none that a record can have."""
+    """Parse a time as milliseconds since 1970. Raises: ConfigError, if it is no time, or none that a record can
+    have."""
     timestamp_ms = _time_ms(option, text, help_text)
     if timestamp_ms > MAX_LONG:
         raise ConfigError(f"{option} {text}: above {MAX_LONG} milliseconds, the latest that Kafka has")
@@ -61,7 +62,7 @@ def _duration_ms(text: str) -> int:
 
 
 def time_writer(times: Times) -> Callable[[int], str]:
-    """What writes a record's time. One that it has not is empty as a date, and -1 in milliseconds."""
+    """The function that formats a timestamp. A missing one is empty as a date, and -1 in milliseconds."""
     if times is Times.MS:
         return str
     zone = UTC if times is Times.UTC else None
@@ -73,7 +74,8 @@ def time_writer(times: Times) -> Callable[[int], str]:
 
 
 def moment_text(timestamp_ms: int, zone: timezone | None = UTC) -> str:
-    """As in 2026-11-25T18:03:38.123Z. A time that no calendar has, which a producer may write, is the number itself."""
+    """A time such as 2026-11-25T18:03:38.123Z. A number that is no date, which a producer may write, is shown as it
+    is."""
     try:
         moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
         local = moment if zone is UTC else moment.astimezone(zone)

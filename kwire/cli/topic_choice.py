@@ -1,4 +1,4 @@
-"""Which topics to read: names, and patterns that find names."""
+"""The choice of topics to read: names, and patterns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ListingConsumer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TopicChoice:
-    """Names and patterns; a topic is chosen by any of them.
+    """Names and patterns; a topic is chosen if any of them matches.
 
     Attributes:
         names: Each has to exist.
@@ -58,12 +58,12 @@ class TopicChoice:
 
     @property
     def wants_internal(self) -> bool:
-        """Whether Kafka's own topics may be among them, by a name or by what the pattern says."""
+        """Whether internal topics may be chosen, by a name or by the pattern."""
         texts = self.names if self.pattern is None else (*self.names, self.pattern.pattern)
         return any(OF_KAFKA_ITSELF in text for text in texts)
 
     def subscription(self) -> Sequence[str] | re.Pattern[str]:
-        """What a member of a group subscribes to: a pattern finds the names there that it finds in `find`."""
+        """The subscription of a member of a group: its pattern matches the same names as in `find`."""
         if self.pattern is None:
             return self.names
         found = f"(?:{self.pattern.pattern})"
@@ -118,7 +118,7 @@ def _chosen(topic: str, existing: Sequence[int], numbers: Collection[int]) -> Se
 
 
 def _without_commas(text: str) -> str:
-    """Kafka's tools take several patterns with commas between them."""
+    """The pattern, with commas as alternatives, as Kafka's tools have them."""
     return "|".join(part.strip() for part in text.split(","))
 
 

@@ -1,7 +1,7 @@
-"""The formats of keys and values, `--key-format` and `--value-format`: one table from names to what makes them.
+"""The formats of keys and values, `--key-format` and `--value-format`: one table of formats by name.
 
-A format is added as a row of `FORMATS`. What it needs to be told, such as where a schema registry is, stands in its
-`FormatSetup`. Used by `formats.py` and `templates.py`.
+A format is added as a row of `FORMATS`. Its options, such as the address of a schema registry, are in a `FormatSetup`.
+Used by `formats.py` and `templates.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MakeFormat: TypeAlias = Callable[[FormatSetup], ValueFormat]
 
 
 def format_named(name: str, setup: FormatSetup) -> ValueFormat:
-    """Raises: ConfigError, for a name that is not in the table, or a setup that the format cannot use."""
+    """The format of this name. Raises: ConfigError, for an unknown name, or a setup that the format cannot use."""
     make = FORMATS.get(name)
     if make is None:
         raise ConfigError(f"--{setup.field}-format {name}: there is no such format; there are {', '.join(FORMATS)}")
@@ -32,13 +32,13 @@ def format_named(name: str, setup: FormatSetup) -> ValueFormat:
 
 
 def parsed_json(data: bytes) -> str | None:
-    """The same JSON on one line, or None if it is none. Numbers and the order of keys stay as they were written."""
+    """The JSON on one line; None if it is no JSON. Numbers and the order of keys stay as they are."""
     try:
         given = str(data, "utf-8")
         json.loads(given, parse_constant=_no_json, parse_float=str, parse_int=str)
     except (ValueError, RecursionError):
         return None
-    return _LINE_ENDS.sub(" ", given).strip()  # in strings they are escaped: these stand between
+    return _LINE_ENDS.sub(" ", given).strip()  # in strings they are escaped, so these are between tokens
 
 
 def _no_json(name: str) -> NoReturn:
@@ -69,7 +69,7 @@ def _float(_record: BytesRecord, data: bytes) -> float:
 
 
 def registry_format(name: str) -> MakeFormat:
-    """A format of a schema registry, loaded when it is used: it brings confluent-kafka along."""
+    """A format of a schema registry, imported when it is used, since it imports confluent-kafka."""
 
     def make(setup: FormatSetup) -> ValueFormat:
         from kwire.cli.registry_formats import decoder

@@ -1,3 +1,3 @@
-"""Metrics and spans for others to collect: each module needs its extra, and nothing else of kwire imports it."""
+"""Exporters of metrics and spans. Each module needs its extra, and no other part of kwire imports it."""
 
 from __future__ import annotations

@@ -45,14 +45,14 @@ _W3C = TraceContextTextMapPropagator()
 def observe(
     *consumers: MetricsSource, group_id: str | None = None, meter_provider: MeterProvider | None = None
 ) -> Sources:
-    """Have these consumers' metrics observed from now on.
+    """Export the metrics of these consumers from now on.
 
     Args:
-        group_id: Their group, if it is to be among the attributes.
+        group_id: The group of the consumers, if it is to be among the attributes.
         meter_provider: None: the global one.
 
     Returns:
-        What is read, to which consumers may be added, and from which they may be removed.
+        The set of exported consumers, to which others may be added, and from which they may be removed.
     """
     sources = Sources(*consumers)
     meter = (meter_provider or get_meter_provider()).get_meter(SCOPE, __version__)
@@ -66,8 +66,8 @@ def observe(
 
 
 class _Reading:
-    """What the consumers said last. Each instrument takes its part of it once; the first that comes again has them
-    asked again. So one export asks each of them once."""
+    """The last metrics of the consumers. Each instrument takes its part once; the first one that asks again has the
+    consumers asked again, so that one export asks each consumer once."""
 
     def __init__(self, sources: Sources, fixed: dict[str, str]) -> None:
         self._sources = sources
@@ -75,7 +75,7 @@ class _Reading:
         self._untaken: dict[Instrument, list[Observation]] | None = None
 
     def of(self, instrument: Instrument, _: CallbackOptions) -> Iterable[Observation]:
-        """What there is to say of one instrument."""
+        """The observations of one instrument."""
         untaken = self._untaken
         if untaken is None or instrument not in untaken:
             untaken = self._untaken = self._read()
@@ -102,7 +102,7 @@ def _attributes(metric: MetricName) -> dict[str, str]:
 
 
 class SpannedRecord(Protocol):
-    """What a span tells of a record."""
+    """The part of a record that a span needs."""
 
     @property
     def topic(self) -> str: ...
@@ -120,9 +120,10 @@ class SpannedRecord(Protocol):
 def process_span(
     record: SpannedRecord, *, group_id: str | None = None, tracer_provider: trace.TracerProvider | None = None
 ) -> Iterator[trace.Span]:
-    """A span around what handles a record. It links to the producer's span, if the record has a `traceparent` header.
+    """A span around the handling of a record. It links to the producer's span, if the record has a `traceparent`
+    header.
 
-    What the block raises is in the span. If no tracer is set up, the record is not read.
+    An exception of the block is recorded in the span. If no tracer is set up, the record is not read.
 
     Args:
         group_id: The consumer's group, if it is to be among the attributes.

@@ -1,7 +1,7 @@
-"""What metrics are called in OpenTelemetry: the one table of names, units and attributes.
+"""Names of metrics in OpenTelemetry: the table of names, units and attributes.
 
-By the semantic conventions for messaging where they have a name (they are in development, and will change), and else
-`kafka.consumer.*`, as OpenTelemetry's own instrumentation of Java's client has them. Rates and most averages are left
+Names are those of the semantic conventions for messaging, which are in development and will change; without one there,
+they are `kafka.consumer.*`, as in OpenTelemetry's instrumentation of Java's client. Rates and most averages are left
 out, and so are sums of other metrics in this table: the backend calculates them.
 """
 
@@ -25,14 +25,14 @@ BODY_SIZE = "messaging.message.body.size"
 TOMBSTONE = "messaging.kafka.message.tombstone"
 
 ATTRIBUTES = {"client-id": CLIENT_ID, "topic": TOPIC_NAME, "partition": PARTITION_ID, "node-id": NODE_ID}
-"""What a tag of ours is called."""
+"""The attribute for each of kwire's tags."""
 
 
 class Instrument(NamedTuple):
-    """What is observed.
+    """An instrument.
 
     Attributes:
-        scale: A number of ours times this is one of the unit's.
+        scale: The factor from kwire's unit to that of the instrument.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Instrument(NamedTuple):
 
     @property
     def attributes(self) -> dict[str, str]:
-        """What the conventions want beside ours: which operation it is of."""
+        """Further attributes that the conventions require: the operation."""
         return {OPERATION_NAME: "poll"} if self.name.startswith("messaging.") else {}
 
 
@@ -95,7 +95,7 @@ _ROWS: dict[tuple[str, tuple[str, ...], str], Instrument] = {
 
 
 def instrument_of(row: Description) -> Instrument | None:
-    """What a metric is observed as, if it is."""
+    """The instrument of a metric, if it is exported."""
     return _ROWS.get((row.group, row.tags, row.name))
 
 
@@ -105,6 +105,6 @@ def instrument_of_metric(metric: MetricName) -> Instrument | None:
 
 
 def name_of(row: Description) -> str:
-    """What a metric is called; "" where it is not observed."""
+    """The name of a metric; "" if it is not exported."""
     found = instrument_of(row)
     return "" if found is None else found.name

@@ -29,27 +29,27 @@ class ConsumerCollector(Collector):
     """Collects the metrics of consumers. Has no thread, and keeps no consumer alive.
 
     Args:
-        consumers: Whose; others may be added later. Where two have the same `client_id`, the label of the second one is
-            that and "#2", since Prometheus knows them by it alone.
+        consumers: The consumers; others may be added later. If two have the same `client_id`, the label of the second
+            one ends with "#2", since Prometheus tells consumers apart only by it.
     """
 
     def __init__(self, *consumers: MetricsSource) -> None:
         self._sources = Sources(*consumers)
 
     def add(self, consumer: MetricsSource) -> None:
-        """Collect from this one as well."""
+        """Collect the metrics of this consumer as well."""
         self._sources.add(consumer)
 
     def remove(self, consumer: MetricsSource) -> None:
-        """Do so no longer."""
+        """Do not collect the metrics of this consumer any more."""
         self._sources.remove(consumer)
 
     def describe(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
-        """The names, for the registry, which wants no name twice."""
+        """The names of the metrics, so that the registry can refuse duplicates."""
         return [_family(row) for row in EXPORTED.values()]
 
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
-        """The numbers of this moment. What is not a number is left out."""
+        """The current metrics, without those that are no numbers."""
         families: dict[Description, CounterMetricFamily | GaugeMetricFamily] = {}
         client_ids: Counter[str] = Counter()
         for metrics in self._sources:

@@ -1,7 +1,8 @@
-"""What metrics are called in Prometheus: as Micrometer calls those of Java's clients, so that its dashboards fit.
+"""Names of metrics in Prometheus: those that Micrometer gives to metrics of Java's clients, so that dashboards for it
+fit.
 
-Java has many numbers of a client, of each of its topics, and of each partition. Under one name, sums over these would
-be too large by as many times, so only those of the smallest part are exported: the others are their sums and extremes.
+Java has many metrics for the client, for each topic, and for each partition. Under one name, a sum over all of these
+would count values several times, so only the most detailed ones are exported: the others are their sums and extremes.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from kwire.metrics.names import MetricName
 
 
 def metric_name(row: Description) -> str:
-    """Its name; a counter's ends in `_total`."""
+    """The name of a metric; that of a counter ends in `_total`."""
     group = row.group.removesuffix("-metrics")
     return f"kafka_{group}_{row.name}".replace("-", "_")
 
 
 def label_names(row: Description) -> tuple[str, ...]:
-    """What tells its numbers apart."""
+    """The labels of a metric."""
     return tuple(tag.replace("-", "_") for tag in ("client-id", *row.tags))
 
 
@@ -35,6 +36,6 @@ EXPORTED = _smallest()
 
 
 def exported_as(metric: MetricName) -> Description | None:
-    """The row that a number is exported by, if it is."""
+    """The row by which a metric is exported, if it is."""
     row = EXPORTED[metric.group, metric.name]
     return row if len(row.tags) == len(metric.tags) - 1 else None

@@ -1,4 +1,4 @@
-"""What exporters read: consumers, which they do not keep alive."""
+"""Sources of metrics: the consumers that exporters read, which they do not keep alive."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from kwire.metrics import MetricName
 
 
 class MetricsSource(Protocol):
-    """A consumer, as an exporter sees it. Asked from the exporter's thread."""
+    """A consumer, as an exporter sees it. Called by the exporter's thread."""
 
     def metrics(self) -> Mapping[MetricName, float]:
-        """The numbers of this moment."""
+        """The current metrics."""
         ...
 
 
 class Sources:
-    """Those that are read. One that nobody else holds any more is gone by itself."""
+    """The consumers that are read, by weak references: one without other references is dropped."""
 
     def __init__(self, *sources: MetricsSource) -> None:
         self._references = [weakref.ref(source) for source in sources]
 
     def add(self, source: MetricsSource) -> None:
-        """Read this one as well. Nothing happens the second time."""
+        """Read this consumer as well. Does nothing if it is read already."""
         self.remove(source)
         self._references = [*self._references, weakref.ref(source)]
 
     def remove(self, source: MetricsSource) -> None:
-        """Read it no longer."""
+        """Do not read this consumer any more."""
         self._references = [each for each in self._references if each() not in (source, None)]
 
     def __iter__(self) -> Iterator[Mapping[MetricName, float]]:

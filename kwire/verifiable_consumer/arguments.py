@@ -1,6 +1,6 @@
-"""The flags, and the settings that follow from them: a file's, with those of the flags over them.
+"""The flags of the program, and its settings: those of a file, overridden by those of flags.
 
-Whatever is wrong with the command line ends the program with 1, as argparse4j does, not with argparse's 2.
+An error in the command line ends the program with 1, as with argparse4j, not with argparse's 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kwire.errors import ConfigError, InvalidGroupIdError
 log = logging.getLogger(__name__)
 
 WRONG_USAGE = 1
-# Java's program hands its own deserializers to the consumer, which then does not look at these.
+# Java's program passes its own deserializers to the consumer, which then ignores these settings.
 DECIDED_HERE = frozenset({"key_deserializer", "value_deserializer"})
 
 
@@ -31,7 +31,7 @@ Order: TypeAlias = Literal["partition", "key", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processing:
-    """How records are worked on. `in_processes`: by a pool of processes, and not by threads."""
+    """How records are processed. `in_processes`: by a pool of processes instead of threads."""
 
     order: Order
     workers: int
@@ -41,7 +41,8 @@ class Processing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifiableOptions:
-    """What to do. `max_messages` is negative for no limit; `orders` is a file for `Orders`, if any are taken."""
+    """The options. `max_messages` is negative for no limit; `orders` is a file for `ProcessingOrders`, if there are
+    any."""
 
     topic: str
     max_messages: int
@@ -53,7 +54,7 @@ class VerifiableOptions:
 
     @property
     def catches_up(self) -> bool:
-        """Whether it reads a lag beside the newest records."""
+        """Whether the consumer reads a lag beside the newest records."""
         return self.settings.get("enable_parallel_rebalance") is True
 
 
@@ -64,7 +65,7 @@ class _ArgumentParser(ArgumentParser):
 
 
 class _Flags:
-    """What the parser fills in, under its types."""
+    """The result of the parser, with types."""
 
     topic: str
     max_messages: int
@@ -90,7 +91,7 @@ def parse(arguments: Sequence[str]) -> VerifiableOptions:
     """Options from the command line.
 
     Raises:
-        ConfigError: a setting of the file is bad, or the file is.
+        ConfigError: a setting is invalid, or the file cannot be read.
         SystemExit: the command line is wrong, or asks for help.
     """
     parser = argument_parser()
@@ -162,7 +163,7 @@ def argument_parser() -> ArgumentParser:
 
 
 def settings_of_flags(flags: _Flags) -> dict[str, object]:
-    """Settings by snake_case name; what belongs to the other group protocol is left out, as Java's program does."""
+    """The settings by snake_case name, without those of the other group protocol, as in Java's program."""
     settings: dict[str, object] = {
         "bootstrap_servers": flags.bootstrap_server,
         "group_id": flags.group_id,
@@ -182,10 +183,10 @@ def settings_of_flags(flags: _Flags) -> dict[str, object]:
 
 
 def settings_of_file(path: Path) -> dict[str, object]:
-    """Settings by snake_case name; the last of equal names wins, as in java.util.Properties.
+    """The settings by snake_case name; of equal names the last one counts, as in java.util.Properties.
 
-    A name that is no setting of a consumer is warned of and left out, as Java's client does. One that Java has and
-    kwire lacks is refused, unless its value changes nothing: leaving it out would silently do something else.
+    A name that is no setting of a consumer is left out with a warning, as by Java's client. A setting that Java has and
+    kwire lacks is refused, unless its value changes nothing: without it, the consumer would silently behave otherwise.
 
     Raises:
         ConfigError: the file or a value is bad, or a setting is not supported.

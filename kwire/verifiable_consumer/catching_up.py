@@ -1,5 +1,5 @@
-"""The loop of a consumer with `enable_parallel_rebalance`: of each record and commit it is told which cursor's it is.
-kwire's own; Java has none.
+"""The loop of a consumer with `enable_parallel_rebalance`: its lines name the cursor of each record and commit. Java's
+program has no such loop.
 
     {"timestamp":...,"name":"record_data",...,"offset":7,"cursor":"child"}
     {"timestamp":...,"name":"offsets_committed","offsets":[{...,"offset":8,"cursor":"child"}],"success":true}
@@ -19,7 +19,7 @@ from kwire.verifiable_consumer.events import EventLog, Reached
 from kwire.verifiable_consumer.orders import ProcessingOrders
 
 LOOKS_EVERY = 4
-"""So many polls from one question for the group's offset to the next."""
+"""The number of polls between two look-ups of the group's offset."""
 
 
 class CatchingUpGroupConsumer(GroupConsumer, Protocol):
@@ -35,11 +35,11 @@ class CatchingUpGroupConsumer(GroupConsumer, Protocol):
 
 
 class CatchingUpConsumer(VerifiableConsumer):
-    """Consumes a topic by two cursors. Unless it commits by itself, what each poll returned is committed at once: now
-    that of the child first, now that of the main cursor, and now both together.
+    """Consumes a topic with two cursors. Without auto-commit, the records of each poll are committed at once: in turns
+    first those of the child, first those of the main cursor, and both together.
 
     Args:
-        consumer: with `enable_parallel_rebalance`; else as for `VerifiableConsumer`.
+        consumer: a consumer with `enable_parallel_rebalance`; else as for `VerifiableConsumer`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class CatchingUpConsumer(VerifiableConsumer):
         self._turns += 1
 
     def _tell_cursors(self, records: Records[bytes, bytes]) -> Reached:
-        """What to commit."""
+        """Print the records of both cursors. Returns what to commit."""
         reached: Reached = {}
         summaries: list[dict[str, str | int]] = []
         for cursor in Cursor:
@@ -99,7 +99,7 @@ class CatchingUpConsumer(VerifiableConsumer):
         try:
             commit()
         except WakeupError:
-            self._commit_told(reached, commit)  # nobody wakes it twice
+            self._commit_told(reached, commit)  # it is not woken twice
             raise
         except FencedInstanceIdError:
             raise

@@ -1,5 +1,5 @@
-"""From arguments to an exit code: 0 at the end of the work, also after an error in it, which is in the log; 1 when it
-could not begin; 128 + n when signal n ended it. Java's program exits with the same.
+"""The program: it parses arguments and returns an exit code. 0: the work has ended, also after an error, which is
+logged; 1: it could not begin; 128 + n: signal n ended it. Java's program has the same codes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FAILED = 1
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run it; the exit code."""
+    """Run the program. Returns the exit code."""
     logging.basicConfig(format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)  # to stderr
     if not arguments:
         argument_parser().print_help()
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 class Program(Protocol):
-    """What runs until it is asked to end, by a signal handler."""
+    """A loop that runs until a signal handler asks it to end."""
 
     def run(self) -> None: ...
     def stop(self) -> None: ...
@@ -86,7 +86,7 @@ def _new_program(options: VerifiableOptions, events: EventLog) -> Program:
 class Shutdown:
     """Within its `with`, the first signal to end asks the consumer to close; further ones change nothing.
 
-    At its end `shutdown_requested` was told once: Java tells it in a hook, which an end without a signal runs, too.
+    `shutdown_requested` is printed once, also at an end without a signal: Java prints it in a shutdown hook.
     A signal that the starting program ignores (as `nohup` does) stays ignored.
     """
 
@@ -116,7 +116,7 @@ class Shutdown:
         if self.received is not None:
             return
         self.received = number
-        # Nobody reads any more: what was interrupted must not fail of it, and is about to end.
+        # The reader has gone: the interrupted loop, which is about to end, must not fail because of that.
         with suppress(BrokenPipeError, OutputError):
             self._events.shutdown_requested()
         self._wakeup()

@@ -1,4 +1,4 @@
-"""The loop: poll, say what came, commit, until enough or woken; then close."""
+"""The loop: poll, print, commit, until there are enough records or a wakeup; then close."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class GroupConsumer(Protocol):
 
 
 class TellingListener(RebalanceListener):
-    """Lost partitions are told as revoked ones, unless `tells_losses`: Java's program leaves `onPartitionsLost` as it
-    is, too."""
+    """A listener that prints rebalances. Lost partitions are printed as revoked ones, unless `tells_losses`, as by
+    Java's program, which does not override `onPartitionsLost`."""
 
     def __init__(self, events: EventLog, *, tells_losses: bool) -> None:
         self._events = events
@@ -53,15 +53,15 @@ class TellingListener(RebalanceListener):
 
 
 class VerifiableConsumer:
-    """Consumes a topic and tells of it.
+    """Consumes a topic and prints events.
 
     Args:
-        consumer: without deserializers; committing by itself, or not at all.
-        topic: or several, with commas in between.
-        max_messages: how many records to tell of; negative for no limit.
-        auto_commit: whether the consumer commits by itself. Otherwise what each poll returned is committed at once.
-        verbose: whether to tell of each record.
-        orders: for a member of a test. It tells more, and goes on after an error that need not be the end.
+        consumer: a consumer without deserializers, with auto-commit or without.
+        topic: the topic, or several, separated by commas.
+        max_messages: the number of records to print; negative for no limit.
+        auto_commit: whether the consumer auto-commits. Otherwise the records of each poll are committed at once.
+        verbose: whether to print each record.
+        orders: orders for a member of a test, which prints more events, and goes on after errors that are not fatal.
     """
 
     def __init__(
@@ -84,13 +84,13 @@ class VerifiableConsumer:
         self._orders = orders
 
     def stop(self) -> None:
-        """End with what is being polled; also from a signal handler."""
+        """End after the current poll. May be called by a signal handler."""
         if self._orders is not None:
             self._orders.release()
         self._consumer.wakeup()
 
     def run(self) -> None:
-        """Returns when there were enough records, after a wakeup, and, having logged it, after an error."""
+        """Run the loop. Returns after enough records, after a wakeup, or after an error, which is logged."""
         try:
             self._events.startup_complete()
             self._subscribe()
@@ -126,7 +126,8 @@ class VerifiableConsumer:
                 self._orders.pause()
 
     def _tell_records(self, records: Records[bytes, bytes]) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What to commit. Only `count` speaks of all that was polled, as Java's does; the rest ends at the limit."""
+        """Print records. Returns what to commit. Only `count` covers all polled records, as in Java; the rest ends at
+        the limit."""
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         summaries: list[dict[str, str | int]] = []
         for tp in dict.fromkeys(chunk.topic_partition for chunk in records.chunks() if len(chunk)):
@@ -148,7 +149,7 @@ class VerifiableConsumer:
         try:
             self._consumer.commit_sync(offsets)
         except WakeupError:
-            self._commit(offsets)  # nobody wakes it twice
+            self._commit(offsets)  # it is not woken twice
             raise
         except FencedInstanceIdError:
             raise
@@ -159,7 +160,7 @@ class VerifiableConsumer:
 
 
 def summary(tp: TopicPartition, offsets: Sequence[int]) -> dict[str, str | int]:
-    """What one poll returned of a partition."""
+    """The summary of one poll and partition."""
     return {
         "topic": tp.topic,
         "partition": tp.partition,

@@ -10,12 +10,12 @@ from typing import Protocol, TypeAlias
 from kwire.clock import wall_clock_ms
 from kwire.model import Cursor, OffsetAndMetadata, Record, TopicPartition
 
-# Kept, because json.dumps makes a new one for each call that is given options. Jackson writes no blanks either.
+# Kept, because json.dumps with options makes a new encoder for each call. Like Jackson, it writes no spaces.
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False).encode
 
 
 Reached: TypeAlias = dict[tuple[TopicPartition, Cursor], int]
-"""How far each cursor got in each partition: the offset behind its last record."""
+"""The position of each cursor in each partition: the offset behind its last record."""
 
 
 class Lines(Protocol):
@@ -27,8 +27,8 @@ class Lines(Protocol):
 class EventLog:
     """Writes events.
 
-    A signal handler may use it: it runs between any two steps of the main thread, also of a `_put` under way. Its lines
-    are then written behind those, by that `_put` or, at the latest, by the next.
+    A signal handler may use it, even if it interrupts a `_put` of the main thread. Its lines are then written after
+    those of that `_put`, by it or by the next one.
     """
 
     def __init__(self, lines: Lines) -> None:
@@ -62,26 +62,26 @@ class EventLog:
         self._emit("closing")
 
     def record_data(self, records: Iterable[Record[bytes, bytes]], cursor: Cursor | None = None) -> None:
-        """A line for each record, in one write; `cursor` is told where there are two."""
+        """A line for each record, in one write; `cursor` is printed if there are two."""
         self._put("".join(record_line("record_data", record, cursor) for record in records))
 
     def records_consumed(self, count: int, summaries: Iterable[dict[str, str | int]]) -> None:
-        """What one poll returned: how many records, and of each partition from where to where."""
+        """The number of records of one poll, and the range of offsets of each partition."""
         self._emit("records_consumed", count=count, partitions=list(summaries))
 
     def offsets_committed(
         self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None = None
     ) -> None:
-        """How a commit ended. Only a failed one has the field `error`."""
+        """The result of a commit. Only a failed one has the field `error`."""
         self._committed([_partition(tp) | {"offset": position.offset} for tp, position in offsets.items()], error)
 
     def cursors_committed(self, reached: Reached, error: Exception | None = None) -> None:
-        """The same of a consumer with two cursors; kwire's own, as the next."""
+        """The result of a commit with two cursors. Java's program does not have this event, nor the next one."""
         rows = [_partition(tp) | {"offset": at, "cursor": cursor.value} for (tp, cursor), at in reached.items()]
         self._committed(rows, error)
 
     def low_water(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """What the group has committed, as `committed()` says."""
+        """The group's committed offsets, as `committed()` returns them."""
         self._emit("low_water", offsets=[_partition(tp) | {"offset": offset} for tp, offset in offsets.items()])
 
     def _committed(self, rows: list[dict[str, str | int]], error: Exception | None) -> None:
@@ -121,7 +121,7 @@ def record_line(name: str, record: Record[bytes, bytes], cursor: Cursor | None =
 
 
 def _text(data: bytes | None) -> str | None:
-    """As Java's StringDeserializer, for which nothing is malformed."""
+    """The text of bytes, as by Java's StringDeserializer, which accepts malformed UTF-8."""
     return None if data is None else data.decode(errors="replace")
 
 

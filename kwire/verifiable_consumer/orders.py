@@ -1,8 +1,8 @@
-"""Orders to a consumer that takes part in a test: how long to be at work with records. kwire's own; Java has none.
+"""Orders to a consumer in a test: how long to process records. Java's program has no orders.
 
     {"each_ms": 100, "is_stuck": false}
 
-They stand in a file that the starting program replaces as it likes; it is read anew between steps of the work.
+They are in a file that the starting program may replace at any time; it is read again between steps of the work.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 LOOK_EVERY_S = 0.05
-# Between a poll that failed and the next one: an error that stays true would be told thousands of times.
+# The pause after a failed poll: otherwise a lasting error would be printed thousands of times.
 PAUSE_S = 0.1
 
 
 class ProcessingOrders:
-    """What the program is told to do with each record, by a file.
+    """Orders from a file about the processing of each record.
 
     Args:
-        path: need not be there; then there is nothing to do for a record.
+        path: the file; without it, processing a record takes no time.
     """
 
     def __init__(self, path: Path, sleep: Callable[[float], None] = time.sleep) -> None:
@@ -30,11 +30,11 @@ class ProcessingOrders:
         self._is_released = False
 
     def release(self) -> None:
-        """No more work: the consumer is to close. May be called by a signal handler."""
+        """End the processing, so that the consumer can close. May be called by a signal handler."""
         self._is_released = True
 
     def work(self, records: int) -> None:
-        """What the application does with so many records of one poll."""
+        """Process so many records of one poll."""
         worked_s = 0.0
         while not self._is_released:
             each_ms, is_stuck = self._read()
@@ -46,7 +46,7 @@ class ProcessingOrders:
             worked_s += slice_s
 
     def pause(self) -> None:
-        """After a poll that failed."""
+        """Pause after a failed poll."""
         if not self._is_released:
             self._sleep(PAUSE_S)
 

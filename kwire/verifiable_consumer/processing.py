@@ -1,11 +1,11 @@
-"""The loop with a `Processor`: what is polled and committed is told as always, and, if there are orders, which worker
-has which record. kwire's own; Java's program has none.
+"""The loop with a `Processor`: it prints polls and commits as the other loops and, with orders, the records that
+workers begin and end. Java's program has no such loop.
 
     {"timestamp":...,"name":"record_begun","topic":"t","partition":0,"offset":7,"key":"k","value":"v"}
     {"timestamp":...,"name":"record_handled", ...}
 
-Workers write these themselves, each in one write, so that what a process had done when it was killed is known; they may
-be processes of their own. So lines are not longer than what a pipe takes at once: no values in `record_data` here.
+Workers, which may be processes, write these lines themselves, each in one write, so that the work of a killed process
+is known. So a line must not be longer than what a pipe takes at once, and `record_data` has no values here.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ log = logging.getLogger(__name__)
 
 COMMIT_INTERVAL_S = 0.5
 STDOUT = 1
-# A record takes none, one or two of the times it is ordered to take: so they end in another order.
+# A record takes none, one or two times the ordered time, so that records end in another order.
 WEIGHTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class WorkHandler:
-    """The handler. Travels to processes, and so reads its orders where it is."""
+    """The handler. It may be sent to another process, and reads its orders there."""
 
     orders: Path | None
 
@@ -56,15 +56,15 @@ class WorkHandler:
 
 
 def tell_of(name: str, record: Record[bytes, bytes]) -> None:
-    """A line in one write, past what this process has buffered."""
+    """Print an event in one write, bypassing the buffer of this process."""
     os.write(STDOUT, record_line(name, record).encode())
 
 
 class TellingConsumer(Consumer[bytes, bytes]):
-    """Tells of its polls and commits, a `Processor`'s included.
+    """A consumer that prints its polls and commits, also those of a `Processor`.
 
     Args:
-        tells_records: whether of each record, too.
+        tells_records: whether to print each record, too.
     """
 
     def __init__(self, events: EventLog, settings: Mapping[str, object], *, tells_records: bool) -> None:
@@ -110,11 +110,11 @@ class TellingConsumer(Consumer[bytes, bytes]):
 
 
 class VerifiableProcessor:
-    """Works on a topic and tells of it.
+    """Processes a topic and prints events.
 
     Args:
-        topic: or several, with commas in between.
-        orders: the file with them. If there is one, each record is told of, and the loop goes on after errors.
+        topic: the topic, or several, separated by commas.
+        orders: the file with orders. With one, each record is printed, and the loop goes on after errors.
     """
 
     def __init__(
@@ -137,13 +137,13 @@ class VerifiableProcessor:
         self._is_stopping = False
 
     def stop(self) -> None:
-        """End; also from a signal handler, which may have struck while the processor held a lock of its own."""
+        """End the loop. May be called by a signal handler, even while the processor holds a lock."""
         self._is_stopping = True
         if self._processor is not None:
             Thread(target=self._processor.stop, kwargs={"drain": False}, name="stopper").start()
 
     def run(self) -> None:
-        """Returns after `stop()`, and, having logged it, after an error, unless there are orders."""
+        """Run the loop. Returns after `stop()` or, without orders, after an error, which is logged."""
         try:
             self._events.startup_complete()
             with ExitStack() as stack:
@@ -170,7 +170,7 @@ class VerifiableProcessor:
             commit_interval=COMMIT_INTERVAL_S,
             offset_map=processing.offset_map,
         )
-        if self._is_stopping:  # the signal came while there was nobody to tell
+        if self._is_stopping:  # the signal came before there was a processor to stop
             return
         try:
             self._processor.run()
