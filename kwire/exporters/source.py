@@ -24,7 +24,7 @@ class Sources:
         self._references = [weakref.ref(source) for source in sources]
 
     def add(self, source: MetricsSource) -> None:
-        """Read this consumer as well. Does nothing if it is read already."""
+        """Read this consumer as well. One that is added twice is read once."""
         self.remove(source)
         self._references = [*self._references, weakref.ref(source)]
 

@@ -1,7 +1,6 @@
-"""What a group of consumers must have done, judged by a ledger of what happened. Pure: no consumer, no clock, no I/O.
+"""Invariants of consumer groups, checked on a ledger of events. Pure: no consumer, no clock, no I/O.
 
-`check(ledger)` answers every `Violation`. A simulation writes such a ledger, and so can a program that drives
-real consumers.
+`check(ledger)` returns every `Violation`. Simulations write such ledgers, and so can programs that run real consumers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Callbacks come in pairs: what is assigned is revoked or lost once, before it is assigned again, and at the end.
+"""Callbacks come in pairs: an assigned partition is revoked or lost once before it is assigned again, and at the end.
 
-Also before a member that was thrown out comes back: what it had is somebody else's by then.
+This includes a member that was expelled and joins again: its partitions may have other owners by then.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from kwire.testing.invariants.violation import Violation
 
 
 def callbacks_come_in_pairs(ledger: Ledger) -> Iterator[Violation]:
-    """Nobody is given what it has, nor loses what it has not; who closes, or joins anew, has nothing left. And as long
-    as nothing goes wrong, nothing is lost."""
+    """No member is assigned a partition that it has, or loses one that it does not have. A member that closes or joins
+    anew has none left. Without faults, no partition is lost."""
     held: dict[str, set[TopicPartition]] = {}
     has_been_calm = True
     for event in ledger.events:

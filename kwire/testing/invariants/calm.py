@@ -78,7 +78,7 @@ def commits_keep_up(ledger: Ledger) -> Iterator[Violation]:
 
 
 def closing_is_quick(ledger: Ledger) -> Iterator[Violation]:
-    """Nobody needs its timeout to close when nothing is wrong."""
+    """Without faults, no member needs its whole timeout to close."""
     is_closing = False
     for event in ledger.events:
         match event:

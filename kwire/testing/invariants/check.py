@@ -64,6 +64,6 @@ INVARIANTS: tuple[Invariant, ...] = (
 
 
 def check(ledger: Ledger) -> list[Violation]:
-    """Everything that must not have happened, in the order in which it did."""
+    """All violations, in the order in which they happened."""
     found = [violation for invariant in INVARIANTS for violation in invariant(ledger)]
     return sorted(found, key=lambda violation: violation.at_ms)

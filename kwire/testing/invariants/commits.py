@@ -1,4 +1,5 @@
-"""Commits never run ahead of what was handed out, a member commits nothing that it never owned, and "done" is done."""
+"""Commits never run ahead of the records that were handed out, a member commits only partitions that it owned, and an
+acknowledged commit is kept."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ class _Delivered:
             self.processed[member, partition] = self.to_member[member, partition]
 
     def is_unprocessed(self, event: CommitArrived) -> bool:
-        """Whether it covers records that the application is still busy with."""
+        """Whether a commit covers records that the application is still processing."""
         if event.member not in self.tell_processing or event.partition not in self.in_hand.get(event.member, ()):
             return False
         processed = self.processed.get((event.member, event.partition), 0)
@@ -86,7 +87,7 @@ class _Delivered:
 
 
 def commits_follow_delivery(ledger: Ledger) -> Iterator[Violation]:  # noqa: C901  one case for each kind of event
-    """What a member commits, or is told is committed, it was handed before."""
+    """A member commits, or is told of a commit for, only records that it was handed before."""
     delivered = _Delivered()
     for event in ledger.events:
         match event:

@@ -1,4 +1,4 @@
-"""Nothing is lost, and what is delivered is what was sent."""
+"""No record is lost, and a delivered record has the value that was sent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls end well: `close` in its time, no call by an error that is a bug, no network side by any."""
+"""Calls end well: `close` in time, no call by an error that means a bug, and no network side by any error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kwire.testing.invariants.violation import Violation
 
 # Sockets that are still to be closed when the time is up.
 GRACE_MS = 150.0
-# Not of Kafka's making: these mean that kwire itself has lost its way.
+# Errors that Kafka does not cause: they mean a bug of kwire.
 BUGS = frozenset(
     ("AssertionError", "AttributeError", "IndexError", "InternalError", "KeyError", "RuntimeError", "TypeError")
 )
@@ -32,7 +32,7 @@ def everybody_ends(ledger: Ledger) -> Iterator[Violation]:
 
 
 def calls_end_well(ledger: Ledger) -> Iterator[Violation]:
-    """No network side dies; no call raises what is nobody's fault but kwire's; close returns within its timeout."""
+    """No network side dies; no call raises an error that means a bug of kwire; `close` returns within its timeout."""
     for event in ledger.events:
         match event:
             case Died():

@@ -1,5 +1,5 @@
-"""What a processor must have done: each record handled, in order, by one at a time; and nothing said to be finished
-that is not. Logs that were cut are judged by less, for positions go back there."""
+"""Invariants of processors: each record is handled, in order, by one worker at a time; and no commit covers an
+unfinished record. For truncated logs fewer rules hold, since positions go back there."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Place = tuple[str, TopicPartition]
 
 
 class _Truth:
-    """What logs hold and what is done, or given up, by anybody; fed with every event."""
+    """The contents of the logs, and the records that are done or given up; fed with every event."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}
@@ -97,7 +97,7 @@ def everything_is_handled(ledger: Ledger) -> Iterator[Violation]:
 
 
 def commits_follow_handling(ledger: Ledger) -> Iterator[Violation]:
-    """What a commit or its map says is finished, is."""
+    """Records that a commit or its map says are finished are finished."""
     truth = _Truth()
     checked: dict[TopicPartition, int] = {}
     for event in ledger.events:
@@ -185,7 +185,7 @@ class _Lanes:
 
 
 def lanes_keep_their_order(ledger: Ledger) -> Iterator[Violation]:
-    """A record is begun when those in front of it in its lane are done."""
+    """A record is begun only when those before it in its lane are done."""
     truth, lanes = _Truth(), _Lanes()
     for event in ledger.events:
         truth.apply(event)

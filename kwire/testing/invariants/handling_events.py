@@ -1,4 +1,4 @@
-"""What a ledger tells of a processor, beside what it tells of its consumer: what is in whose hands, and what is said.
+"""Events of processors, beside those of their consumers: which worker has which record, and what commits say.
 
 A *lane* is what keeps its order: records of one partition with the same lane go one after the other. Written by worlds
 whose members run a `Processor`, and by programs whose lines tell the same.
@@ -28,7 +28,7 @@ class ProcessorStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorEnded:
-    """It begins with nothing more. What it has left in the middle may still come to an end.
+    """A processor begins no more records. Records that it has left unfinished may still end.
 
     Args:
         is_cut_short: it was told to stop with a timeout that its handlers may outlast.
@@ -42,8 +42,8 @@ class ProcessorEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedForCommits:
-    """A member asks what the group has committed of these partitions, to begin there. What is known then is told by a
-    `StoredMap` of each, in front of this."""
+    """A member looks up the group's commits of these partitions, to begin there. A `StoredMap` of each comes before
+    this."""
 
     at_ms: float
     member: str
@@ -85,7 +85,7 @@ class Lined:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlingBegan:
-    """A worker of this member's processor has a record in its hands."""
+    """A worker of this member's processor begins a record."""
 
     at_ms: float
     member: str
@@ -97,7 +97,7 @@ class HandlingBegan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlingEnded:
-    """And is through with it.
+    """A worker ends a record.
 
     Args:
         is_done: whether it counts as done; else the handler has failed, and has to have it again.
@@ -117,7 +117,7 @@ class HandlingEnded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusSeen:
-    """What a processor says of itself while it has nothing to do."""
+    """The status of a processor that has nothing to do."""
 
     at_ms: float
     member: str

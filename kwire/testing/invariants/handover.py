@@ -1,6 +1,7 @@
-"""While nothing is wrong, partitions change hands cleanly: nobody reads what another one has, or what it has read.
+"""Without faults, partitions change hands cleanly: no member reads a partition that another one has, or records that
+another one has read.
 
-Nothing is wrong before the first fault, and when all is calm again.
+There are no faults before the first one, and when all is calm again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The ledger: everything that happened in a run, in order, as plain values with canonical bytes. As long as their list.
+"""The ledger: the events of a run in order, as plain values with a canonical encoding. As long as the list of events.
 
 Times are milliseconds since the run began. A *member* is one incarnation of a consumer: after a restart it has a new
 name. Partitions are `TopicPartition`s; a record's value is text that no other record has.
@@ -29,7 +29,7 @@ from kwire.testing.invariants.user_events import GivenUp, UserCodeRaised
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A record is in the log, and its producer knows."""
+    """A record is in the log, and its producer knows it."""
 
     at_ms: float
     partition: TopicPartition
@@ -39,7 +39,7 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hidden:
-    """Offsets that are in the log, and that no poll will return: markers of transactions, and what was aborted."""
+    """Offsets in the log that no poll will return: transaction markers and aborted records."""
 
     at_ms: float
     partition: TopicPartition
@@ -101,7 +101,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinedAnew:
-    """A member asks to join as somebody the group does not know: for the first time, or after it was thrown out."""
+    """A member joins without a membership: for the first time, or after it was expelled."""
 
     at_ms: float
     member: str
@@ -123,7 +123,7 @@ class Revoked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lost:
-    """Taken away without the chance to commit."""
+    """Partitions were lost: taken away without a chance to commit."""
 
     at_ms: float
     member: str
@@ -148,7 +148,7 @@ class Polled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processed:
-    """The application is through with all that its polls have returned: it may be committed."""
+    """The application has processed all records that its polls have returned, which may be committed now."""
 
     at_ms: float
     member: str
@@ -261,7 +261,7 @@ class Died:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed:
-    """`close` returned."""
+    """`close` has returned."""
 
     at_ms: float
     member: str
@@ -325,7 +325,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The run is over. Everybody who was to be drained has had the time for it."""
+    """The run is over. Every partition that was to be drained has had the time for it."""
 
     at_ms: float
 
@@ -396,7 +396,7 @@ class Ledger:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it goes to the end of the run. In another one what nobody has polled may still come."""
+        """Whether the ledger goes to the end of the run. If not, unread records may still be polled."""
         return next(self.of(Ended), None) is not None
 
     def lines(self) -> Iterator[str]:

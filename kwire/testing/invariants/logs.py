@@ -1,4 +1,4 @@
-"""What was in each partition's log when: the truth that consumers are measured against."""
+"""The contents of each partition's log over time: the truth that consumers are judged by."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Log:
 
 
 def given_up(ledger: Ledger) -> set[str]:
-    """The values of records that nobody has to handle."""
+    """The values of records that need not be handled."""
     return {event.value for event in ledger.of(GivenUp)}
 
 

@@ -1,4 +1,5 @@
-"""One owner for each partition, but for a zombie: a member that the group has given up, and that does not know yet."""
+"""One owner for each partition, except for zombies: members that the group has expelled, and that do not know it
+yet."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ class _Owners:
             holders[:] = [holder for holder in holders if holder.member != member]
 
     def excuse(self, event: Frozen | Thawed) -> None:
-        """Who is stopped cannot notice anything."""
+        """Excuse a member that is frozen: it cannot notice anything."""
         if isinstance(event, Frozen):
             self.frozen[event.member] = event.at_ms
         else:

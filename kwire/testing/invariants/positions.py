@@ -26,7 +26,7 @@ from kwire.testing.invariants.violation import Violation
 
 
 class _Positions:
-    """Where each member stands in each of its partitions, in this assignment of it."""
+    """The position of each member in each of its partitions, in the current assignment."""
 
     def __init__(self) -> None:
         self.logs: dict[TopicPartition, Log] = {}

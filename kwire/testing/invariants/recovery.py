@@ -1,4 +1,4 @@
-"""Recovery is bounded: once all is quiet, every partition is drained within a time."""
+"""Recovery is bounded: once all is quiet, every partition is drained within a given time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is committed does not come again: a new owner begins where the commits of the one before it end."""
+"""Committed records do not come again: a new owner begins where the commits of the previous one end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ledger tells of the users' own code: where it raised, and which records are given up because of that."""
+"""Events of user code: where it has raised, and which records are given up because of that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class UserCodeRaised:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GivenUp:
-    """From here on nobody has to handle this record: a user has decided so, by a policy, or by seeking behind it.
+    """This record need not be handled any more: a user has decided so, by a policy, or by seeking behind it.
 
     Args:
         how: "seek" or "skip".

@@ -1,4 +1,4 @@
-"""One thing that must not have happened."""
+"""The violation of an invariant."""
 
 from __future__ import annotations
 

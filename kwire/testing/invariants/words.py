@@ -1,4 +1,4 @@
-"""Each event that matters to a story, in words. For telling what led to a violation."""
+"""Descriptions of events, for the story of a violation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from kwire.testing.invariants.user_events import GivenUp, UserCodeRaised
 
 
 def words(event: Event) -> str | None:  # noqa: C901  one case for each kind of event
-    """Without its time. None for what goes on all the time: sending, polling, committing."""
+    """The description of an event, without its time. None for frequent events: sending, polling, committing."""
     match event:
         case (
             Sent()

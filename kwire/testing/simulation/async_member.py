@@ -1,5 +1,5 @@
-"""A member of a world that uses an `AsyncConsumer`: its polls are cancelled now and then, and tasks commit and look
-things up beside it.
+"""A member of a world with an `AsyncConsumer`: its polls are cancelled now and then, and other tasks commit and look
+things up meanwhile.
 
 The member's own code stays what it is, blocking code in a greenlet; each call that it makes is awaited by the task that
 drives it. A callback goes the other way: the task that awaits it drives another greenlet meanwhile.
@@ -42,7 +42,7 @@ PAUSE_SECONDS = 1.5
 
 
 class AsyncMember(SimulatedMember):
-    """See the module. A world's `Scenario.async_habits` say how often what happens."""
+    """A member with an `AsyncConsumer`. `Scenario.async_habits` has the frequencies."""
 
     consumer: AsyncConsumer[bytes, bytes]
 
@@ -63,10 +63,10 @@ class AsyncMember(SimulatedMember):
         return self._scenario.async_habits
 
     async def poll(self, timeout: Timeout) -> Records[bytes, bytes]:
-        """Poll, or be cancelled over it.
+        """Poll; the poll may be cancelled.
 
         Raises:
-            Interrupt: It was cancelled.
+            Interrupt: The poll was cancelled.
         """
         with trio.CancelScope(deadline=trio.current_time() + self._seconds_to_cancel()):
             return await self.consumer.poll(timeout)
@@ -81,7 +81,7 @@ class AsyncMember(SimulatedMember):
 
     @property
     def pauses(self) -> bool:
-        """Whether it pauses partitions by itself."""
+        """Whether the member itself pauses partitions."""
         return self._scenario.habits.pauses > 0.0
 
     # --- beside the polls -----------------------------------------------------------------------------------
@@ -96,12 +96,12 @@ class AsyncMember(SimulatedMember):
         return {tp: position for tp, position in sorted(through.items()) if tp in has}
 
     async def commit(self, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
-        """Commit these, and write it down."""
+        """Commit these, and write the commit to the ledger."""
         await self.consumer.commit_sync(offsets, timeout=COMMIT_TIMEOUT_SECONDS)
         self._write_committed({partition: committed.offset for partition, committed in offsets.items()})
 
     def tell(self, call: str, error: BaseException) -> None:
-        """A call that was made beside the polls has raised."""
+        """Record that a call of another task has raised."""
         self._raised(call, error)
 
     # --- callbacks ------------------------------------------------------------------------------------------

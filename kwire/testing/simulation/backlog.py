@@ -1,4 +1,4 @@
-"""What has been sent and nobody has polled yet, or nobody is done with: how a world knows that it is drained."""
+"""The backlog: records that were sent and not polled, or not handled, yet. It tells whether a world is drained."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from kwire.testing.invariants.user_events import GivenUp
 
 
 class Backlog:
-    """Fed with every event of a ledger.
+    """The backlog of a world, which gets every event of its ledger.
 
     Args:
-        by_handling: a record leaves it when a worker is done with it, and not when it is polled.
+        by_handling: whether a record leaves the backlog when it is handled, not when it is polled.
     """
 
     def __init__(self, *, by_handling: bool = False) -> None:

@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 async def _at_once() -> None:
-    """Nothing keeps the application from going on."""
+    """Does not wait: nothing keeps the application from going on."""
 
 
 async def run_blocking(function: Callable[[], T], before_it_goes_on: Callable[[], Awaitable[None]] = _at_once) -> T:
-    """Run the function to its end, other tasks in between; what it returns or raises.
+    """Run the function to its end, with other tasks in between. Returns or raises what it does.
 
     Args:
         before_it_goes_on: awaited after each wait, however it ended.
@@ -57,12 +57,12 @@ def wait_for(wait: Callable[[], Awaitable[T]]) -> T:
 
 
 def sleep(seconds: float) -> None:
-    """What `time.sleep` is to a thread."""
+    """Sleep, as `time.sleep` in a thread."""
     wait_for(lambda: Sleeper().sleep(trio.current_time() + seconds))
 
 
 def maybe_yield() -> None:
-    """Let the others run first, if the caller is blocking code that may be overtaken at this point."""
+    """Let other tasks run first, if the caller is blocking code that may be preempted here."""
     if in_application():
         wait_for(trio.lowlevel.checkpoint)
 

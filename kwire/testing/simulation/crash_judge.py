@@ -1,8 +1,8 @@
-"""Judges a world of crash orders: nothing of the union of both cursors is skipped, and only what no commit covers comes
-again. Pure: told what happens, in order.
+"""The judge of worlds of crash orders: the two cursors together skip no record, and only records that no commit covers
+come again. Pure: it is given the events in order.
 
-What the two commit logs say is done is worked out here, from both, at each commit that one of them takes: the next
-owner may begin there, so all of it has to be processed, even if no life of this world happens to crash just then.
+At each commit, the judge derives from both commit logs what they say is done. The next owner may begin there, so all of
+it has to be processed, even if no life of this world crashes at this point.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class CrashJudge:
     # --- the log --------------------------------------------------------------------------------------------
 
     def sent(self, at: TopicPartition, values: dict[int, str]) -> None:
-        """These may be read now, and have to be."""
+        """Note records that may be read now, and have to be."""
         log = self._logs[at]
         log.alive |= values
         self.written += len(values)
@@ -132,11 +132,11 @@ class CrashJudge:
         log.alive = {offset: value for offset, value in log.alive.items() if stays(offset)}
 
     def is_there(self, at: TopicPartition, offset: int, value: str) -> bool:
-        """Whether a record is in the log now."""
+        """Whether the record is in the log now."""
         return self._logs[at].alive.get(offset) == value
 
     def unprocessed(self) -> Iterator[tuple[TopicPartition, int]]:
-        """What is in a log, and nobody has processed."""
+        """The records in the logs that no life has processed."""
         for at, log in self._logs.items():
             for offset, value in log.alive.items():
                 if value not in self._processed and not log.is_excused(offset):
@@ -164,7 +164,7 @@ class CrashJudge:
             self._holdings.pop((life, at), None)
 
     def polled_chunk(self, life: str, at: TopicPartition, cursor: Cursor, records: Mapping[int, str]) -> None:
-        """What one cursor gave of a partition in one poll: values by offset."""
+        """Note the records of one cursor and partition in one poll: values by offset."""
         for offset, value in records.items():
             self.polled(life, at, cursor, offset, value)
 
@@ -196,23 +196,23 @@ class CrashJudge:
             holding.head = offset
 
     def processed(self, values: Collection[str]) -> None:
-        """The application is through with these."""
+        """Note that the application has processed these."""
         self._processed.update(values)
 
     def committed(self, life: str, values: Collection[str]) -> None:
-        """A life was told that all these are committed: nobody is to see them again."""
+        """Note that a life was told that all these are committed: no life may get them again."""
         if life not in self._plain:
             self._durable |= dict.fromkeys(values, life)
 
     def answered(self, life: str, at: TopicPartition, offset: int) -> None:
-        """`committed()` said so."""
+        """Note the answer of `committed()`."""
         if (early := self._first_undone(at, offset)) is not None:
             self._broken("answer-ahead", f"committed() told {life} {at}@{offset}, and {early} is not processed")
 
     # --- the two logs ---------------------------------------------------------------------------------------
 
     def taken(self, group: str, at: TopicPartition, commit: CommittedOffset) -> None:
-        """One of the logs has this from now on."""
+        """Note that one of the logs has this commit from now on."""
         self._commits[group, at] = commit
         if group == GROUP and (early := self._first_undone(at, commit.offset)) is not None:
             self._broken("commit-ahead", f"{at} is committed at {commit.offset}, and {early} is not processed")

@@ -1,10 +1,10 @@
-"""A judge of crash orders that writes what it is told into a ledger as well, for other judges.
+"""A judge of crash orders that also writes events to a ledger, for other judges.
 
     telling = TellingJudge.of(ledger)
     outcome = crash_in_order(seed, telling)
 
-Of commits the ledger says nothing: what those mean in these worlds is `crash_judge.py`'s. Nor does it tell one child
-of a partition from another: where there are several at once, their records do not come in order.
+The ledger has no commits: only `crash_judge.py` knows their meaning in these worlds. It does not distinguish the
+children of a partition either: with several at once, their records do not come in order.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from kwire.testing.simulation.scenario import SESSION_TIMEOUT_MS
 
 
 class TellingJudge(CrashJudge):
-    """See above.
+    """A `CrashJudge` that also writes to a ledger.
 
     Args:
         now_ms: since the world began.
-        ledger: is written to.
+        ledger: The ledger to write to.
     """
 
     def __init__(self, now_ms: Callable[[], float], ledger: Ledger) -> None:

@@ -1,7 +1,7 @@
-"""One consumer of a world of crash orders: it polls, takes its time, commits, and is ended wherever its plan says.
+"""One consumer of a world of crash orders: it polls, processes slowly, commits, and is ended where its plan says.
 
-What a poll returned counts as processed when the application has done its work on it, a little later than it was
-returned: a member that is killed in between has not processed it.
+A record counts as processed a little later than the poll returns it: a member that is killed in between has not
+processed it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CLOSE_SECONDS = 5.0
 
 
 class LifeSurroundings(Protocol):
-    """What a life sees of its world."""
+    """The part of the world that a life uses."""
 
     @property
     def script(self) -> Script: ...
@@ -62,10 +62,10 @@ class _Reached(NamedTuple):
 
 
 class CrashLife(RebalanceListener):
-    """One consumer's life, from its start to its crash.
+    """The life of one consumer, from its start to its crash.
 
     Args:
-        life: None for the last one, which nothing befalls.
+        life: The plan of the life; None for the last one, which is not disturbed.
     """
 
     def __init__(self, world: LifeSurroundings, process: Process, life: Life | None) -> None:
@@ -90,7 +90,7 @@ class CrashLife(RebalanceListener):
 
     @property
     def is_over(self) -> bool:
-        """Whether a successor may come: it is gone, or as good as."""
+        """Whether a successor may start: this consumer has ended, or cannot go on."""
         return self.has_ended or self.is_frozen
 
     def wants_blow(self) -> bool:

@@ -120,7 +120,7 @@ class CrashWorld:
         return made
 
     def _succeed(self, current: CrashLife, life: Life) -> None:
-        """Wait until its successor may start."""
+        """Wait until the successor of a life may start."""
         script, until_ms = self.script, self.script.now_ms() + LIFE_MS
         while not current.is_over and not (life.is_joined and current.polls > life.rounds // 2):
             if script.now_ms() > until_ms:

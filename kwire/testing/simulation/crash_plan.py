@@ -1,8 +1,8 @@
-"""What happens in a world of crash orders: its lives, where in the protocol each ends, and what befalls the log.
+"""Plans of worlds of crash orders: the lives, where in the protocol each ends, and what happens to the log.
 
 A crash is at a point of the protocol and not at a time: the n-th request of a kind, such as a commit to one of the two
-logs, was or was not carried out, and its answer never comes. So each step of a recovery, of a hand-over and of a commit
-has its turn, and the space between two commits as well.
+logs, is or is not carried out, and its answer never comes. So crashes come at each step of a recovery, a hand-over and
+a commit, and between two commits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Point(Enum):
 
     @property
     def group(self) -> str | None:
-        """Whose coordinator it is for, if it is for one."""
+        """The group whose coordinator gets the request, if it goes to one."""
         return _GROUPS.get(self)
 
 
@@ -73,7 +73,7 @@ _WEIGHTS = {
 
 
 class Fate(Enum):
-    """What becomes of who has sent that request."""
+    """What happens to the consumer that has sent the request."""
 
     KILLED = "killed"
     FROZEN = "frozen until its successor is at work"
@@ -106,7 +106,7 @@ class Crash:
 
 
 class Blow(Enum):
-    """What befalls the log while a life is at work."""
+    """What happens to the log during a life."""
 
     RETENTION = "records-deleted"
     TRUNCATION = "unclean-election"

@@ -1,4 +1,4 @@
-"""Record sets as they must not arrive: one batch of several is damaged, in a way that a reader can find out."""
+"""Damaged record sets: one batch of several is damaged in a way that a reader can detect."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAGIC_WITH_CRC32C = 2
 
 
 def damaged(records: bytes, rng: random.Random) -> bytes:
-    """The same record set with one of its batches damaged; as it is, if it has none with records."""
+    """The record set with one of its batches damaged; unchanged, if no batch has records."""
     batches = [each for each in iter_batches(records) if each.magic == MAGIC_WITH_CRC32C and not each.is_control]
     if not batches:
         return records
@@ -21,7 +21,7 @@ def damaged(records: bytes, rng: random.Random) -> bytes:
 
 
 def _with_a_bit_flipped(records: bytes, batch: Batch, rng: random.Random) -> bytes:
-    """Under the checksum, which tells."""
+    """Flip a bit; the checksum shows it."""
     index = rng.randrange(batch.payload_start, batch.end)
     flipped = records[index] ^ (1 << rng.randrange(8))
     return records[batch.position : index] + bytes([flipped]) + records[index + 1 : batch.end]

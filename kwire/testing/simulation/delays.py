@@ -1,6 +1,6 @@
-"""How a member of a world uses asynchronous revocation (KIP-983): of what is asked back it delays some, for some polls.
+"""Delays by asynchronous revocation (KIP-983): a member keeps some of the partitions to be revoked for some polls.
 
-Called by `member.py` around each poll. What must never come of it is asserted here; the rest is the invariants' matter.
+Called by `member.py` around each poll. Its own contract is asserted here; the invariants check the rest.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kwire.model import TopicPartition
 
 
-# Well below what a rebalance may take: a member that has done no wrong loses nothing.
+# Well below the rebalance timeout: a correct member must not lose partitions.
 LONGEST_MS = 8_000.0
 
 
@@ -23,7 +23,7 @@ class Delays:
     """A member's asynchronous revocations: which partitions it keeps for a while.
 
     Args:
-        share: how often it delays a partition, when it is asked for it. 0: it does without the feature.
+        share: the share of partitions to be revoked that it delays. 0: it does not use the feature.
     """
 
     def __init__(self, share: float, now_ms: Callable[[], float], rng: random.Random) -> None:
@@ -34,7 +34,7 @@ class Delays:
         self._asked_since_ms = 0.0
 
     def after_poll(self, consumer: Consumer[bytes, bytes], records: Records[bytes, bytes], *, is_hurried: bool) -> None:
-        """Look at what the poll told. Who is hurried delays nothing more."""
+        """Process the result of a poll. A member that is hurried delays nothing more."""
         if not self.share:
             return
         lists = consumer.to_be_revoked_partitions(), consumer.lost_partitions()
@@ -49,5 +49,5 @@ class Delays:
             consumer.delay_revoke(held)
 
     def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        """They were revoked or lost; the same poll may bring them anew."""
+        """Forget partitions that were revoked or lost; the same poll may assign them again."""
         self._asked -= frozenset(partitions)

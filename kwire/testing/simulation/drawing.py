@@ -1,4 +1,4 @@
-"""What a seed says of a world: the scenario that is drawn from it."""
+"""Drawing: the scenario of a world from its seed."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from kwire.testing.simulation.scenario import GroupProtocol, Scenario, Strike
 from kwire.testing.simulation.user_faults import FOR_EVER, draw_user_faults
 
 SLOWLY_AGING_MS = 60_000
-# How much less often a handler fails where the processor stops over it.
+# How much less often a handler fails if the processor stops at a failure.
 SELDOM = 7
 BAD_SELDOM = 101
 ROOM = 1_000
-# With one broker there is nothing to move, and nobody to take over.
+# With one broker, leaders cannot move, and no broker can take over.
 NEEDS_BROKERS = frozenset(
     {"leader-moves", "coordinator-moves", "unclean-election", "refused-positions", "partition-from-one-broker"}
 )
@@ -36,7 +36,7 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
     """The scenario of a seed.
 
     Args:
-        only: strike with these faults and no others, in place of those the seed draws; for shortening a story.
+        only: use only these faults, instead of those that the seed draws; to shorten a story.
     """
     rng = random.Random(f"scenario {seed}")
     busy_ms = rng.uniform(30_000.0, 90_000.0)
@@ -85,7 +85,7 @@ def with_handling(scenario: Scenario) -> Scenario:
 
 
 def with_async_consumers(scenario: Scenario) -> Scenario:
-    """The same, with members that use an `AsyncConsumer`."""
+    """The scenario, with members that use an `AsyncConsumer`."""
     return replace(scenario, async_habits=draw_async_habits(scenario.seed))
 
 

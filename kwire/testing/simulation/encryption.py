@@ -1,4 +1,4 @@
-"""TLS in a world: certificates, and contexts that tell what is encrypted. Needs kwire[testing].
+"""TLS in a world: certificates, and contexts that report what they encrypt. Needs kwire[testing].
 
 The random bytes of TLS are OpenSSL's own, which no seed decides. So that a seed's run is the same each time, nothing
 goes by them but the contents of what is sent: every record of the handshake is as long each time. That takes an RSA key
@@ -32,7 +32,7 @@ SERIAL_NUMBER = 1
 
 
 def server_context(hosts: Sequence[str], on_plain: Callable[[bytes], None]) -> ssl.SSLContext:
-    """The brokers' side. `on_plain` is told of what they encrypt."""
+    """The brokers' TLS context. `on_plain` is called with the bytes that they encrypt."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0
@@ -44,7 +44,7 @@ def server_context(hosts: Sequence[str], on_plain: Callable[[bytes], None]) -> s
 
 
 def client_context(hosts: Sequence[str], on_plain: Callable[[bytes], None]) -> ssl.SSLContext:
-    """One client's side, which trusts these brokers. `on_plain` is told of what it encrypts."""
+    """A client's TLS context, which trusts these brokers. `on_plain` is called with the bytes that it encrypts."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=_key_and_certificate(tuple(hosts)))
     return _telling(context, on_plain)
@@ -52,7 +52,7 @@ def client_context(hosts: Sequence[str], on_plain: Callable[[bytes], None]) -> s
 
 def _telling(context: ssl.SSLContext, on_plain: Callable[[bytes], None]) -> ssl.SSLContext:
     class Telling(ssl.SSLObject):
-        """The TLS of one connection, which tells what it is given to encrypt."""
+        """The TLS of one connection, which reports the bytes that it is given to encrypt."""
 
         def write(self, data: ReadableBuffer) -> int:
             on_plain(bytes(data))
@@ -64,7 +64,7 @@ def _telling(context: ssl.SSLContext, on_plain: Callable[[bytes], None]) -> ssl.
 
 @lru_cache
 def _key_and_certificate(hosts: tuple[str, ...]) -> str:
-    """As PEM text: one that vouches for itself."""
+    """A self-signed certificate and its key, as PEM text."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=KEY_BITS)
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "brokers")])
     certificate = (

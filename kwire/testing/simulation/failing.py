@@ -1,4 +1,5 @@
-"""What fails when a member works on records with a `Processor`, by which policy, and what its user does about it.
+"""Failures of a member's handlers with a `Processor`: which records fail, by which policy, and what the user does about
+it.
 
 A record that is passed by is told of before anything behind it can begin, so attempts are counted here as well.
 """
@@ -26,14 +27,14 @@ MOST_STOPS = 2
 
 
 class PoisonedError(Exception):
-    """A record that nobody can handle."""
+    """A record that no handler can handle."""
 
 
 class Failing:
-    """Of one member.
+    """The failures of one member.
 
     Args:
-        give_up: told of each value that is passed by from now on.
+        give_up: called with each value that is passed by from now on.
 
     Attributes:
         buries_all: Whether a dead-letter function takes what has failed, whatever the policy: the last processor has

@@ -1,4 +1,4 @@
-"""Steps that faults are made of: each draws what it needs from the world's own chance."""
+"""Steps of faults: each draws what it needs from the world's random generator."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def move_leader(world: Surroundings, partition: TopicPartition) -> None:
 
 
 def delete_records(world: Surroundings, partition: TopicPartition) -> int:
-    """Some, or all; the offset in front of which there are none left."""
+    """Delete some records of a partition, or all. Returns the first offset that is left."""
     found = world.cluster.partition(*partition)
     assert found is not None
     start, end = found.log.log_start_offset, found.log.high_watermark
@@ -69,7 +69,7 @@ def bad_weather(
 def again_and_again(
     world: Surroundings, action: Callable[[], None], pause_seconds: tuple[float, float] = (0.2, 2.0)
 ) -> Callable[[], None]:
-    """Do it every now and then, until the function that is answered is called."""
+    """Repeat the action at intervals, until the returned function is called."""
     scope = trio.CancelScope()
 
     async def repeat() -> None:

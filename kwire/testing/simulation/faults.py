@@ -1,7 +1,7 @@
-"""The faults of a world, by name. Each injects itself and answers what heals it.
+"""The faults of a world, by name. Each is a function that injects the fault and returns what heals it.
 
-A fault draws what it needs from the world's own chance, says in one line what it did, and may be healed at any moment.
-`Surroundings` is what it may touch; nothing else of the world is its business.
+A fault draws what it needs from the world's random generator, describes itself in one line, and may be healed at any
+moment. It uses only the `Surroundings` of the world.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def broker_kill(world: Surroundings) -> Injected:
 
 
 def broker_pause(world: Surroundings) -> Injected:
-    """A broker's process is stopped: connections stay, and nobody answers."""
+    """A broker's process is stopped: connections stay open, and it answers nothing."""
     node_id = world.rng.choice(list(world.cluster.brokers))
     world.cluster.pause_broker(node_id)
     return Injected(f"broker {node_id}", lambda: world.cluster.resume_broker(node_id))
@@ -125,14 +125,14 @@ def unclean_election(world: Surroundings) -> Injected:
 
 
 def records_deleted(world: Surroundings) -> Injected:
-    """Much of what is in a partition is deleted, or all of it."""
+    """Many records of a partition are deleted, or all of them."""
     partition = some_partition(world)
     before = delete_records(world, partition)
     return Injected(f"{partition} begins at {before}", nothing)
 
 
 def topic_grows(world: Surroundings) -> Injected:
-    """A topic gets a partition more."""
+    """A topic gets one more partition."""
     name = world.rng.choice(list(world.cluster.topics))
     return Injected(f"{name} has {world.grow_topic(name)} partitions", nothing)
 
@@ -151,7 +151,7 @@ def partition_of_one_member(world: Surroundings) -> Injected:
 
 
 def half_open(world: Surroundings) -> Injected:
-    """One client's bytes to and from a broker vanish, and nobody is told."""
+    """One client's bytes to and from a broker are lost, and no connection ends."""
     return bad_weather(world, Weather(swallows=True), one_client=True, one_broker=True)
 
 
@@ -199,7 +199,7 @@ def damaged_batches(world: Surroundings) -> Injected:
 
 
 def lost_answers(world: Surroundings) -> Injected:
-    """Requests of a kind are done, and their answers lost."""
+    """Requests of a kind are carried out, and their answers lost."""
     kind = _kind(world)
     rule = world.cluster.control.on(kind, times=world.rng.randint(1, 5)).drop(handled=True)
     return Injected(kind.__name__, rule.remove)
@@ -213,7 +213,7 @@ def late_answers(world: Surroundings) -> Injected:
 
 
 def cut_answers(world: Surroundings) -> Injected:
-    """Requests of a kind end their connection, done or not."""
+    """Requests of a kind end their connection, carried out or not."""
     kind, handled = _kind(world), world.rng.random() < 0.5
     rule: Rule = world.cluster.control.on(kind, times=world.rng.randint(1, 10)).cut(handled=handled)
     return Injected(f"{kind.__name__}, {'done' if handled else 'not done'}", rule.remove)

@@ -1,4 +1,5 @@
-"""How the members of a world use their consumers, and its producer the logs, beside polling and sending: its habits.
+"""Habits: what the members of a world do with their consumers besides polling, and its producer with logs besides
+sending.
 
 Drawn apart from the scenario, so that a seed's faults stay what they are when habits are added.
 """
@@ -29,7 +30,7 @@ FIRST_WITH_SHAPES = 20_001
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Habits:
-    """What members and the producer of a world do besides reading and writing.
+    """The habits of members and of the producer.
 
     Args:
         read_committed: whether members want committed records only.
@@ -80,13 +81,13 @@ class AsyncHabits:
 
 
 def draw_async_habits(seed: int) -> AsyncHabits:
-    """Those of a seed."""
+    """The habits of `AsyncConsumer`s for a seed."""
     rng = random.Random(f"async habits {seed}")
     return AsyncHabits(cancels=rng.choice((0.05, 0.3, 0.6)), besides=rng.choice((0, 1, 3)))
 
 
 def draw_habits(seed: int, faults: Collection[str]) -> Habits:
-    """Those of a seed.
+    """The habits for a seed.
 
     Args:
         faults: what will strike: some habits do not go with some faults.

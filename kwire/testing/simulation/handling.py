@@ -1,4 +1,4 @@
-"""How the members of a world work on records when they run a `Processor`: drawn from its seed, apart from all else.
+"""How members with a `Processor` handle records: drawn from the seed, separately from the scenario.
 
 What a record is like is told by its value, so that it is the same for each member: its key, and whether it can be
 handled at all.
@@ -16,7 +16,7 @@ VALUE = "value"
 # Not a multiple of how many keys there are.
 _KEYLESS_EACH = 11
 _POISONED_EACH = 41
-# In calm one record takes so long; the others must not wait for it.
+# How long one record takes in calm; the others must not wait for it.
 SLOW_MS = 6_000.0
 
 
@@ -66,7 +66,7 @@ class Handling:
 
 
 def draw_handling(seed: int) -> Handling:
-    """That of a seed."""
+    """The handling for a seed."""
     rng = random.Random(f"handling {seed}")
     return Handling(
         order=rng.choice(("partition", "key", "key", "none")),

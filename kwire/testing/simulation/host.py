@@ -1,4 +1,4 @@
-"""A client process of a world: hosts a consumer's network loop as a task, can be frozen, and can be killed.
+"""A simulated client process: it hosts a consumer's network loop as a task, and can be frozen and killed.
 
 `Processes.host()` is put into the place of threads (`kwire.consumer.host`). A consumer belongs to the process whose
 name is its `client_id`.
@@ -29,7 +29,7 @@ class Process:
     """A simulated process: its threads, its network loops, and its death.
 
     Args:
-        on_death: told what a network loop died of, which must never happen.
+        on_death: called with the exception that has ended a network loop, which must never happen.
     """
 
     transport: Transport
@@ -46,7 +46,7 @@ class Process:
         self._uncancelled: set[trio.CancelScope] = set()
         self._thawed: trio.Event | None = None
         self.settings: Mapping[str, object] = {}
-        """What its consumers need beside addresses to be let in by the brokers."""
+        """The settings of security of its consumers."""
         self.on_waited: Callable[[], None] = _nothing
         """Called by the main thread when it goes on after a wait; what it raises comes out of that wait."""
 
@@ -79,7 +79,7 @@ class Process:
         return self._thawed is not None
 
     def freeze(self) -> None:
-        """What SIGSTOP does: nothing of this process runs, and everybody else goes on."""
+        """Stop the process, as SIGSTOP does; other processes go on."""
         self._thawed = self._thawed or trio.Event()
 
     def thaw(self) -> None:
@@ -118,7 +118,7 @@ class Process:
         return [name for loop in self.loops for name in loop.impatient]
 
     def kill(self) -> None:
-        """What SIGKILL does. Its connections are closed by the network, which knows them."""
+        """Kill the process, as SIGKILL does. The network closes its connections."""
         self.is_killed = True
         self._scope.cancel()
         for scope in self._uncancelled:

@@ -1,4 +1,4 @@
-"""Who answers at an address of a simulated network: a broker, if one listens there and runs. For worlds and scripts."""
+"""Listeners of a simulated network: which broker serves an address, if it runs. For worlds and scripts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def listener_at(
     through: Callable[[BrokerStream], trio.abc.Stream] | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> Serve | None:
-    """What serves connections to that address; None if nobody listens.
+    """The function that serves connections to this address; None if no broker listens.
 
     Args:
         through: Put around the broker's end of each connection.

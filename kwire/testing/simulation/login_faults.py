@@ -1,4 +1,4 @@
-"""Faults of logins, in worlds whose connections are secured. As those in `faults`."""
+"""Faults of logins, in worlds with secured connections; of the same form as those in `faults`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STEPS: tuple[type[Request[Message]], ...] = (SaslHandshakeRequest, SaslAuthentic
 
 
 def password_changed(world: Surroundings) -> Injected:
-    """Nobody is let in any more; half of the time all connections are cut as well, so that everybody has to ask."""
+    """No client can log in any more; half of the time all connections are cut as well, so that every client has to."""
     sasl = world.cluster.sasl
     assert sasl is not None
     sasl.set_password(USER, OTHER_PASSWORD)

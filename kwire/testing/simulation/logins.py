@@ -1,4 +1,4 @@
-"""How the connections of a secured world are secured: with SCRAM, in sessions that end, and in half of them with TLS.
+"""Security of the connections of a world: SCRAM, in sessions that end, and TLS in half of the worlds.
 
 Drawn apart from the scenario, so that a seed's world is the same with and without it, but for what security adds.
 """
@@ -25,7 +25,7 @@ EACH_HOUR = 20
 class Logins:
     """Args:
     has_tls: whether connections are encrypted.
-    session_ms: how long a login is good for (`connections.max.reauth.ms`).
+    session_ms: the lifetime of a session (`connections.max.reauth.ms`).
     """
 
     has_tls: bool
@@ -37,7 +37,7 @@ class Logins:
         return 1.1 * self.session_ms if self.session_ms >= HOUR_MS else 0.0
 
     def settings(self) -> Mapping[str, object]:
-        """What a member has to set, but for certificates."""
+        """The settings of a member, without certificates."""
         return {
             "security_protocol": "SASL_SSL" if self.has_tls else "SASL_PLAINTEXT",
             "sasl_mechanism": MECHANISM,
@@ -47,7 +47,7 @@ class Logins:
 
 
 def draw_logins(seed: int, *, may_rest: bool = True) -> Logins:
-    """Those of a seed.
+    """The logins for a seed.
 
     Args:
         may_rest: whether sessions may last so long that the group has to rest for them.

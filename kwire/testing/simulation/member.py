@@ -1,4 +1,4 @@
-"""A member of the group in a world: an application that polls, processes and commits, and writes down what it sees.
+"""A member of the group in a world: an application that polls, processes and commits, and writes events to the ledger.
 
 Its code is what a user would write, and runs as blocking code in its process (`host.py`).
 """
@@ -51,7 +51,7 @@ class SimulatedMember(RebalanceListener):
     """A simulated application: a consumer, its poll loop and its listener.
 
     Args:
-        bootstrap: addresses of brokers.
+        bootstrap: the bootstrap servers.
         write: takes events for the ledger.
         now_ms: since the run began.
     """
@@ -70,7 +70,7 @@ class SimulatedMember(RebalanceListener):
         self.process = process
         self.is_leaving = False
         self.is_hurried = False
-        """Process fast, whatever the scenario says: the run is to be drained."""
+        """Whether to process fast, whatever the scenario says, since the run is to be drained."""
         self._scenario = scenario
         self._to_ledger = write
         self._bootstrap = bootstrap
@@ -134,7 +134,7 @@ class SimulatedMember(RebalanceListener):
             self._poll_once(consumer)
 
     def abandon(self) -> None:
-        """The process was killed: no finalizer of its will run."""
+        """Note that the process was killed: none of its finalizers may run."""
         if self._consumer is not None:
             self._consumer._session.unclosed.detach()
 

@@ -1,4 +1,4 @@
-"""Who sends in a world: records straight into the logs, some of them in transactions, half of which are aborted.
+"""The producer of a world: it writes records straight into the logs, some in transactions, half of which are aborted.
 
 A record is in the ledger as sent from the moment on that the members may read it: at once, or, for readers of committed
 records, when its transaction is committed.
@@ -19,11 +19,11 @@ from kwire.testing.invariants.ledger import Event, Hidden, Sent
 from kwire.testing.simulation.handling import VALUE
 from kwire.testing.simulation.scenario import Scenario
 
-# Far from the ids that the cluster gives out.
+# Far from the producer ids that the cluster assigns.
 FIRST_PRODUCER_ID = 1_000_000
 BACKLOG_BATCHES = 60
 MOST_IN_BURST = 6
-# What a transaction takes between two of its batches, at most.
+# The longest time between two batches of a transaction.
 PAUSE_SECONDS = 0.3
 
 
@@ -41,7 +41,7 @@ class SimulatedProducer:
         self._handling = scenario.handling
         self._user_faults = scenario.user_faults
         self.is_calm = False
-        """Whether all that is sent can be read."""
+        """Whether all records that were sent can be read."""
         self._records_per_second = scenario.records_per_second
         self._cluster = cluster
         self._write = write
@@ -53,7 +53,7 @@ class SimulatedProducer:
         self._transactions = 0
 
     async def run(self) -> None:
-        """Until cancelled; transactions are ended then."""
+        """Send until cancelled; open transactions are ended then."""
         async with trio.open_nursery() as transactions:
             while True:
                 batch = self._rng.randint(1, 20)
@@ -70,7 +70,7 @@ class SimulatedProducer:
                         self._flood(at.topic)
 
     def send_everywhere(self, count: int) -> None:
-        """So many records to each partition there is."""
+        """Send so many records to each partition."""
         for name, topic in self._cluster.topics.items():
             for index in range(len(topic.partitions)):
                 self.send(TopicPartition(name, index), count)
@@ -171,7 +171,7 @@ class SimulatedProducer:
         return dict(enumerate(values, result.base_offset))
 
     def _end(self, found: Partition, producer_id: int, *, committed: bool) -> int:
-        """Write the marker; its offset."""
+        """Write the marker. Returns its offset."""
         marker = found.log.end_transaction(
             producer_id, 0, found.leader_epoch, self._cluster.wall_clock_ms(), committed=committed
         )

@@ -1,4 +1,4 @@
-"""What a member does with its consumer beside polling and committing: it seeks, pauses and resumes, as its habits say.
+"""Random actions of a member besides polling and committing: it seeks, pauses and resumes, as its habits say.
 
 Called by `member.py`, after a poll and inside callbacks. What is done is written down where it counts: a pause when it
 is there, a resumption before it.
@@ -29,8 +29,8 @@ class RandomActions:
 
     Args:
         write: takes events for the ledger.
-        raised: told of errors that calls raise.
-        sought: told where the position is another one now.
+        raised: called with errors of calls.
+        sought: called with partitions whose position has changed.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class RandomActions:
         self._reached: dict[TopicPartition, int] = {}
 
     def reach(self, partition: TopicPartition, position: int) -> None:
-        """It was handed records up to there."""
+        """Note that the member was handed records up to this position."""
         self._reached[partition] = position
 
     def after_poll(self, consumer: RebalanceConsumer) -> None:
-        """Do something, or mostly nothing."""
+        """Perform a random action; mostly none."""
         with self._telling():
             if self._rng.random() < self._habits.pauses:
                 self._pause_or_resume(consumer)
@@ -73,7 +73,7 @@ class RandomActions:
                     self._seek(consumer, partition, self._some_way_back(self._reached.get(partition, 0)))
 
     def give_up(self, partitions: Collection[TopicPartition]) -> None:
-        """They were revoked or lost: their next owner finds them resumed."""
+        """Forget partitions that were revoked or lost: their next owner finds them resumed."""
         for partition in partitions:
             self._paused.pop(partition, None)
 

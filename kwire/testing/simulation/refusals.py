@@ -1,7 +1,7 @@
 """Errors that brokers answer for reasons of their own, by kind of request: what the faults about refusals draw from.
 
-What would change something is refused instead of being done. What only asks is done, and a part of the answer refused:
-so some partitions of one answer are well and others are not, as on real days.
+A request that would change something is refused instead of carried out. A query is carried out, and a part of the
+answer is replaced by errors, so that some partitions of an answer have errors and others do not, as in practice.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class RequestRefusal:
     """How one kind of request is refused: `answer` makes an answer in place of the broker's, or `spoil` edits that.
 
     Args:
-        codes: What such a broker may say, for reasons of its own.
+        codes: The errors that a broker may answer.
     """
 
     request: type[Request[Message]]

@@ -22,8 +22,8 @@ class WorldOutcome:
     """One run: the same whenever and wherever the seed is run.
 
     Args:
-        checksum: over all bytes that went over the network, in order.
-        logins: how often clients began to log in, where they have to.
+        checksum: the checksum of all bytes on the network, in order.
+        logins: the number of logins that were begun.
     """
 
     scenario: Scenario
@@ -39,7 +39,8 @@ class WorldOutcome:
 
     @property
     def digest(self) -> str:
-        """Of the ledger, and of every byte on the wire: it tells runs apart that differ in anything but memory."""
+        """The digest of the ledger and of every byte on the wire: two runs differ in it if they differ in anything but
+        memory."""
         return sha256(f"{self.ledger.digest()} {self.checksum:08x}".encode()).hexdigest()
 
     @property

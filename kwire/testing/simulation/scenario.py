@@ -1,4 +1,4 @@
-"""What is known of a world before it begins: how large it is, how its members behave, and what will befall it."""
+"""The scenario of a world: its size, the behaviour of its members, and its faults."""
 
 from __future__ import annotations
 

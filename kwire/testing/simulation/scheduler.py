@@ -113,7 +113,7 @@ def _for_this_thread(world: clock.TimeSource, before: clock.TimeSource) -> clock
 
 
 def _here_or_elsewhere(here: Callable[P, T], elsewhere: Callable[P, T]) -> Callable[P, T]:
-    """The first one in the thread that calls this, the second one in all others."""
+    """A function that calls the first one in this thread, and the second one in all others."""
     thread = get_ident()
 
     def call(*args: P.args, **kwargs: P.kwargs) -> T:

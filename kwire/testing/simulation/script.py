@@ -74,12 +74,12 @@ class TimeToRecover(NamedTuple):
 
 
 class Script:
-    """What a story may do. `play` makes it.
+    """The operations of a story. Made by `play`.
 
     Attributes:
         dial_error: Raised by every dialling client while it is set: the machine has no sockets left.
-        dials: How often anybody has dialled.
-        aliases: Other names of brokers' hosts, as DNS would have them.
+        dials: The number of connection attempts.
+        aliases: Further names of brokers' hosts, as DNS may have them.
         tamper: Makes other bytes of each frame that a broker sends. If they are fewer, the connection ends behind them.
     """
 
@@ -105,21 +105,21 @@ class Script:
     # --- time -----------------------------------------------------------------------------------------------
 
     def now_ms(self) -> float:
-        """Since the story began."""
+        """The time since the story began."""
         return self.time.now_ms()
 
     def sleep(self, duration_ms: float) -> None:
         sleep(duration_ms / 1000.0)
 
     def until(self, condition: Callable[[], object], within_ms: float = 60_000.0) -> None:
-        """Wait for it to be true. Raises: AssertionError, if it is not in time."""
+        """Wait until the condition is true. Raises: AssertionError, if it is not in time."""
         deadline_ms = self.now_ms() + within_ms
         while not condition():
             assert self.now_ms() < deadline_ms, f"not within {within_ms:.0f} ms"
             sleep(LOOK_SECONDS)
 
     def took_ms(self, action: Callable[[], object]) -> float:
-        """How long it takes."""
+        """Perform an action. Returns how long it takes, in ms."""
         before_ms = self.now_ms()
         action()
         return self.now_ms() - before_ms
@@ -173,7 +173,7 @@ class Script:
         return next(process for process, each in self._consumers if each is consumer)
 
     def kill(self, process: Process) -> None:
-        """As SIGKILL does."""
+        """Kill the process, as SIGKILL does."""
         process.kill()
         self._abandon(process)
         self.network.end(process.name)
@@ -186,7 +186,7 @@ class Script:
     # --- records --------------------------------------------------------------------------------------------
 
     def send(self, topic: str, count: int = 1, partition: int = 0, *, codec: int = 0) -> list[bytes]:
-        """Write so many records with values that no others have, as one batch; the values."""
+        """Write so many records with unique values, as one batch. Returns the values."""
         values = [b"value%d" % number for number in range(self._sent, self._sent + count)]
         self._sent += count
         self.append(topic, partition, build_batch(values, timestamp_ms=self.cluster.wall_clock_ms(), codec=codec))

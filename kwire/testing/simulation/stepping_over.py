@@ -1,4 +1,4 @@
-"""How a member goes on behind a record that it cannot deserialize: it polls again, a few times, and then does what the
+"""How a member continues after a record that it cannot deserialize: it polls again, a few times, and then does what the
 error says.
 """
 
@@ -23,13 +23,13 @@ AGAIN_WITHIN_SECONDS = 0.2
 
 
 class SteppingOver:
-    """What a member does about records that cannot be deserialized.
+    """Handles records that a member cannot deserialize.
 
     Args:
-        polls_again: so often, before it seeks.
+        polls_again: the number of polls before it seeks.
         write: takes events for the ledger.
-        raised: told of errors that calls raise.
-        on_sought: told where the position is another one now.
+        raised: called with errors of calls.
+        on_sought: called with partitions whose position has changed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SteppingOver:
         self._refused: dict[tuple[TopicPartition, int], int] = {}
 
     def step(self, consumer: RebalanceConsumer, error: RecordDeserializationError, *, is_hurried: bool) -> None:
-        """A poll has raised this. Who is hurried seeks at once."""
+        """Handle this error of a poll. A member that is hurried seeks at once."""
         place = error.partition, error.offset
         self._refused[place] = self._refused.get(place, 0) + 1
         if is_hurried or self._refused[place] > self._polls_again:

@@ -1,4 +1,4 @@
-"""A run in words: what happened around its violations."""
+"""The story of a run: the events around its violations, in words."""
 
 from __future__ import annotations
 

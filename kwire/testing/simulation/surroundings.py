@@ -1,4 +1,4 @@
-"""What faults see of a world, and what they answer. `world.World` is one."""
+"""The interface between faults and their world, which `world.World` implements."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Surroundings(Protocol):
-    """What faults may touch."""
+    """The part of a world that faults may use."""
 
     @property
     def rng(self) -> random.Random: ...
@@ -30,11 +30,11 @@ class Surroundings(Protocol):
     def group(self) -> str: ...
 
     def members(self) -> list[SimulatedMember]:
-        """Those who are alive, oldest first."""
+        """The members that are alive, oldest first."""
         ...
 
     def grow_topic(self, name: str) -> int:
-        """Give it a partition more; how many it has then."""
+        """Add a partition to the topic. Returns how many it has then."""
         ...
 
     def start_member(self) -> SimulatedMember: ...
@@ -54,7 +54,7 @@ class Surroundings(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """What a fault did, and what undoes it."""
+    """The description of an injected fault, and the function that heals it."""
 
     detail: str
     heal: Callable[[], None]
@@ -64,4 +64,4 @@ Fault = Callable[[Surroundings], Injected]
 
 
 def nothing() -> None:
-    """There is nothing to heal."""
+    """Heals nothing, for faults that need no healing."""

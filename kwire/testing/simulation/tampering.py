@@ -15,11 +15,11 @@ from kwire.testing.simulation.transport import BrokerStream
 
 
 class Tampering(Protocol):
-    """What is to happen, asked whenever it can.
+    """The tampering of a script, asked at each occasion.
 
     Attributes:
         dial_error: Raised by every dialling client while it is set: the machine has no sockets left.
-        dials: How often anybody has dialled.
+        dials: The number of connection attempts.
         tamper: Makes other bytes of each frame that a broker sends. If they are fewer, the connection ends behind them.
     """
 
@@ -47,7 +47,7 @@ class DiallingTransport:
 
 
 class TamperedStream(trio.abc.Stream):
-    """The broker's end of a connection, whose frames somebody may change."""
+    """The broker's end of a connection, whose frames a script may change."""
 
     def __init__(self, tampering: Tampering, stream: BrokerStream) -> None:
         self._tampering = tampering

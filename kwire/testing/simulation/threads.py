@@ -25,7 +25,7 @@ P = ParamSpec("P")
 
 
 class GreenletQueue(Generic[T]):
-    """`consumer.host.Queue` between greenlets; anybody may put."""
+    """`consumer.host.Queue` between greenlets; any of them may put."""
 
     def __init__(self) -> None:
         self._items: deque[T] = deque()
@@ -63,7 +63,7 @@ class GreenletQueue(Generic[T]):
 
 
 class ThreadsHost(Protocol):
-    """What a thread runs in: `host.Process`."""
+    """The interface of the process that a thread belongs to: `host.Process`."""
 
     @property
     def nursery(self) -> trio.Nursery: ...

@@ -20,7 +20,7 @@ from kwire.network.transport import ByteStream
 from kwire.testing.simulation.virtual_clock import Sleeper
 from kwire.testing.simulation.weather import CALM, Weather
 
-# What two machines of one rack take for a segment, in ms.
+# The latency between two machines of one rack, in ms.
 LATENCY_MS = (0.05, 0.5)
 SHARE_SENT_AT_ONCE = 0.9
 
@@ -59,7 +59,7 @@ class Pipe:
             self._reader.call_at(self._last_arrival)
 
     def end(self) -> None:
-        """No more will come; what is under way arrives."""
+        """End the pipe: bytes under way still arrive."""
         self.is_ended = True
         self._reader.wake()
 
@@ -73,7 +73,7 @@ class Pipe:
         self._reader.wake()
 
     async def take(self, max_bytes: int) -> bytes:
-        """Some bytes; none at the end.
+        """Receive some bytes; none at the end.
 
         Raises:
             ConnectionResetError: The connection is broken.
@@ -94,7 +94,7 @@ class Pipe:
                 await self._reader.sleep()
 
     def put_back(self, data: bytes) -> None:
-        """What was taken last has not been read after all."""
+        """Put back the bytes that were taken last."""
         self._chunks.appendleft(Chunk(trio.current_time(), data))
 
     def _pop(self, max_bytes: int) -> bytes:
@@ -239,7 +239,7 @@ class Network:
         """Over all bytes that were ever sent, in order; where they are encrypted, over what was, and over the sizes."""
         self.is_encrypted = False
         self.frames_sent: Counter[str] = Counter()
-        """How often each client has sent something."""
+        """The number of sends of each client."""
         self.on_frame: Callable[[str, bytes], None] | None = None
         """Told of what each client sends, when it does: most of it whole frames."""
 
@@ -267,7 +267,7 @@ class Network:
         return weather
 
     def latency(self, weather: Weather) -> float:
-        """In seconds."""
+        """The latency in seconds."""
         return (self._rng.uniform(*LATENCY_MS) + self._rng.uniform(0.0, weather.extra_latency_ms)) / 1000.0
 
     def room_for(self, wanted_bytes: int) -> int:
@@ -294,7 +294,7 @@ class Network:
             self.on_frame(client, data)
 
     def cut(self, between: Callable[[str, str], bool]) -> int:
-        """Reset open connections; how many there were."""
+        """Reset open connections. Returns how many there were."""
         hit = [link for link in self._links if between(link.client, link.host)]
         for link in hit:
             link.reset()
@@ -302,7 +302,7 @@ class Network:
         return len(hit)
 
     def end(self, client: str) -> None:
-        """Its process was killed, and the system ends its connections."""
+        """End the connections of a process that was killed."""
         for link in self._links:
             if link.client == client:
                 link.leave()
@@ -317,7 +317,7 @@ class Network:
         """Dial a broker.
 
         Raises:
-            OSError: Nobody listens there.
+            OSError: No broker listens there.
         """
         weather = self.weather(client, host)
         await trio.sleep(self.latency(weather))

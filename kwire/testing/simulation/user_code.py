@@ -1,4 +1,4 @@
-"""The code that a member's user has written, where it fails: deserializers, listeners, callbacks, signal handlers.
+"""A member's user code and its failures: deserializers, listeners, callbacks, signal handlers.
 
 Each is called by kwire, or by the member in the place of such code, and raises as `UserFaults` says. Once a world is to
 be drained nothing fails any more but what no deserializer can read. Payloads are marked, so that what was not
@@ -18,7 +18,7 @@ from kwire.testing.invariants.ledger import Event
 from kwire.testing.invariants.user_events import UserCodeRaised
 from kwire.testing.simulation.user_faults import BAD, HARMLESS, UserFaults, text_of
 
-# What a deserializer asks is down for so long.
+# How long a service that a deserializer uses is down.
 OUTAGE_MS = (50.0, 3_000.0)
 
 
@@ -27,7 +27,7 @@ class UnreadableError(ValueError):
 
 
 class OutageError(OSError):
-    """What a deserializer asks is down."""
+    """A service that a deserializer uses is down."""
 
 
 class UserError(Exception):
@@ -39,13 +39,13 @@ class Interrupt(BaseException):
 
 
 class UserCode:
-    """Of one member.
+    """The user code of one member.
 
     Args:
         faults: None: nothing fails, and payloads are not marked.
         write: takes events for the ledger.
         is_calm: whether the world is to be drained.
-        on_unreadable: told of each value that a deserializer raises for.
+        on_unreadable: called with each value that a deserializer raises for.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class UserCode:
         return share > 0.0 and not self._is_calm() and self._rng.random() < share
 
     def tell(self, place: str, error: BaseException, value: str = "") -> None:
-        """Write down that user code has raised this."""
+        """Write an event: user code has raised this."""
         name = type(error).__name__
         self._write(UserCodeRaised(at_ms=self._now_ms(), member=self._member, place=place, error=name, value=value))
 
