@@ -89,7 +89,7 @@ class ClassicGroup:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no members, and no rebalance that could bring some."""
+        """Whether it has no members, and no rebalance is under way."""
         return self.state is ClassicGroupState.EMPTY
 
     @property
@@ -145,11 +145,11 @@ class ClassicGroup:
         return self.timers.next_ms
 
     def expire(self, now_ms: float) -> float:
-        """Do what is due; answers when something will be due next."""
+        """Do what is due. Returns when something is due next."""
         return self.timers.expire(now_ms)
 
     def restart_session(self, member: ClassicMemberEntry, now_ms: float) -> None:
-        """A sign of life."""
+        """Renew the session of a member."""
         self.start_session(member.member_id, now_ms + member.session_timeout_ms)
 
     def start_session(self, member_id: str, deadline_ms: float) -> None:
@@ -159,7 +159,7 @@ class ClassicGroup:
         )
 
     def end_session(self, member_id: str) -> None:
-        """Its time is not measured any more."""
+        """End the session timeout of a member."""
         self.timers.cancel(("session", member_id))
 
     def _restart_sessions(self, now_ms: float) -> None:
@@ -181,7 +181,7 @@ class ClassicGroup:
             self.rebalance(now_ms)
 
     def remove(self, member: ClassicMemberEntry) -> None:
-        """A member is gone. If it still waits for its join, it is told to begin anew."""
+        """Remove a member. If it still waits for the answer to its join, it is told to join again."""
         self.end_session(member.member_id)
         member.answer_join(JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         self.roster.remove(member.member_id)
@@ -256,7 +256,7 @@ class ClassicGroup:
         return True
 
     def _complete_join(self, now_ms: float) -> None:
-        """Those who are here make the next generation; who has not come back is out."""
+        """Form the next generation of the members that have joined, and remove those that have not."""
         self.timers.cancel(JOIN_TIMER)
         for absent in self.roster.absent():
             self.remove(absent)
@@ -313,7 +313,7 @@ class ClassicGroup:
     # --- its end, and its coordinator's ----------------------------------------------------------------------
 
     def log(self) -> None:
-        """Write down what a new coordinator would know."""
+        """Write the state to the log, which a new coordinator reads."""
         self.logged = LoggedGroup.of(self)
 
     def coordinator_moved(self, now_ms: float) -> None:

@@ -1,4 +1,4 @@
-"""What a classic group tells a member: the generation it joined, and its share of it."""
+"""Answers of a classic group to a member: the generation that it has joined, and its assignment."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _told(member: ClassicMemberEntry, protocol: str | None) -> JoinGroupResponse
 
 
 def synced(group: GenerationFacts, member: ClassicMemberEntry) -> SyncGroupResponse:
-    """The member's share."""
+    """The member's assignment."""
     return SyncGroupResponse(
         protocol_type=group.protocol_type, protocol_name=group.protocol_name, assignment=member.assignment
     )

@@ -1,4 +1,4 @@
-"""JoinGroup for a classic group: who may join, under which id, and whether that makes a rebalance.
+"""JoinGroup for a classic group: which members may join, their ids, and whether a rebalance follows.
 
 Kafka's classicGroupJoin. `join` answers at once or when the rebalance is over; the answer is a `Pending` either way.
 """
@@ -82,7 +82,7 @@ def _has_room(group: ClassicGroup, member_id: str) -> bool:
 
 
 def _fits(group: ClassicGroup, request: JoinGroupRequest) -> bool:
-    """Whether everybody could still use one protocol together."""
+    """Whether all members would still have a protocol in common."""
     if group.is_empty:
         return bool(request.protocol_type and request.protocols)
     return request.protocol_type == group.protocol_type and group.roster.has_common(p.name for p in request.protocols)

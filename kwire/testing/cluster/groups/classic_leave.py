@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def leave(group: ClassicGroup, members: Sequence[MemberIdentity], now_ms: float) -> list[MemberResponse]:
-    """Let them go; one rebalance follows, if anybody went."""
+    """Remove members; one rebalance follows, if any was removed."""
     codes = [_leave_one(group, identity) for identity in members]
     if ErrorCode.NONE in codes and not group.is_empty:
         group.rebalance(now_ms)

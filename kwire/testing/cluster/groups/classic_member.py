@@ -1,4 +1,4 @@
-"""A member of a classic group: who it is, what it can, what it has, and which answers it waits for."""
+"""A member of a classic group: its identity, protocols, assignment, and the answers that it waits for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True, kw_only=True)
 class ClassicMemberEntry:
-    """A member. `protocols` are names and subscriptions, the one it likes best in front."""
+    """A member. `protocols` are names and subscriptions, the preferred one first."""
 
     member_id: str
     instance_id: str | None
@@ -49,7 +49,7 @@ class ClassicMemberEntry:
         return dict(self.protocols).get(protocol or "", b"")
 
     def vote(self, candidates: Collection[str]) -> str:
-        """The one it likes best among those."""
+        """The preferred protocol of the member among the candidates."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def answer_join(self, response: JoinGroupResponse) -> None:

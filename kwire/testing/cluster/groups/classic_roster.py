@@ -1,4 +1,4 @@
-"""Who is in a classic group: members, static members by instance id, the leader, and who is still to come.
+"""The roster of a classic group: members, static members by instance id, the leader, and pending members.
 
 Bookkeeping without time or state; `classic.ClassicGroup` decides when any of this happens. Members keep the order in
 which they came, where Kafka's order is that of a hash map.
@@ -63,7 +63,7 @@ class Roster:
         return member
 
     def clear(self) -> None:
-        """Nobody is here any more."""
+        """Remove all members."""
         for entries in (self.members, self.static_ids, self.pending_joins, self.pending_syncs):
             entries.clear()
         self.leader_id = None
@@ -85,19 +85,19 @@ class Roster:
         return self.leader_id == member_id
 
     def waiting_to_join(self) -> int:
-        """How many have joined and wait for the others."""
+        """The number of members that have joined and wait for the others."""
         return sum(member.waiting_join is not None for member in self.members.values())
 
     def has_everybody_joined(self) -> bool:
-        """Whether nobody has to be waited for."""
+        """Whether all members have joined."""
         return not self.pending_joins and self.waiting_to_join() == len(self.members)
 
     def absent(self) -> list[ClassicMemberEntry]:
-        """Who has not joined this rebalance; static members are not counted as absent (KIP-345)."""
+        """The members that have not joined this rebalance, without static members (KIP-345)."""
         return [m for m in self.members.values() if m.waiting_join is None and not m.is_static]
 
     def elect_joined_leader(self) -> bool:
-        """See to it that somebody leads who has joined; False if nobody has."""
+        """Make a member that has joined the leader; False if none has joined."""
         if self.leader_id is None:
             return False
         if self.members[self.leader_id].waiting_join is None:
@@ -110,7 +110,7 @@ class Roster:
     # --- what all of them can --------------------------------------------------------------------------------
 
     def rebalance_timeout_ms(self) -> int:
-        """How long a rebalance waits: as long as the slowest member asks for."""
+        """The longest rebalance timeout of all members."""
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def common_protocols(self) -> set[str]:

@@ -1,4 +1,4 @@
-"""SyncGroup and Heartbeat for a classic group: shares are handed in and out, and members stay alive."""
+"""SyncGroup and Heartbeat for a classic group: the leader sends assignments, members get theirs and stay alive."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def sync(group: ClassicGroup, request: SyncGroupRequest, now_ms: float) -> Pending[SyncGroupResponse]:
-    """A member asks for its share, the leader with the shares of all. Answered when there are shares."""
+    """A member asks for its assignment; the leader sends those of all members. Answered when there are assignments."""
     answer: Pending[SyncGroupResponse] = Pending(group.surroundings.notify)
     try:
         _check(group, request)
@@ -58,7 +58,7 @@ def _has_synced(group: ClassicGroup, member_id: str) -> None:
 
 
 def heartbeat(group: ClassicGroup, request: HeartbeatRequest, now_ms: float) -> ErrorCode:
-    """A sign of life; the answer says whether to join again."""
+    """Renew the session of a member; the answer says whether to join again."""
     try:
         group.roster.check(request.member_id, request.group_instance_id)
     except GroupRefusal as refusal:

@@ -314,11 +314,11 @@ class ConsumerGroup:
         return self.timers.next_ms
 
     def expire(self, now_ms: float) -> float:
-        """Do what is due; answers when something will be due next."""
+        """Do what is due. Returns when something is due next."""
         return self.timers.expire(now_ms)
 
     def start_session(self, member_id: str, timeout_ms: float, now_ms: float) -> None:
-        """A sign of life: it is a member for that long again."""
+        """Renew the session of a member."""
         self.limit("session", member_id, now_ms + timeout_ms)
 
     def limit(self, what: str, member_id: str, deadline_ms: float) -> None:
@@ -346,7 +346,7 @@ class ConsumerGroup:
             self.fence([member], now_ms)
 
     def fence(self, members: Sequence[ConsumerMember], now_ms: float) -> None:
-        """These members are out; the others learn of it with their next heartbeats."""
+        """Remove these members; the others learn of it with their next heartbeats."""
         if not members:
             return
         if self._downgrade(self, members, now_ms):

@@ -54,7 +54,7 @@ class Group(Protocol):
         """When `expire` has something to do; infinity for never."""
 
     def expire(self, now_ms: float) -> float:
-        """Do what is due; answers when something will be due next, infinity for never."""
+        """Do what is due. Returns when something is due next; infinity for never."""
 
     def coordinator_moved(self, now_ms: float) -> None:
-        """Another broker took over, which knows only what was written down."""
+        """Another broker has become the coordinator, which knows only what is in the log."""

@@ -43,7 +43,7 @@ class OffsetStore:
     # --- writing ---------------------------------------------------------------------------------------------
 
     def put(self, group_id: str, partition: TopicPartition, position: CommittedOffset) -> None:
-        """Commit."""
+        """Commit an offset."""
         self._commits += 1
         self._committed.setdefault(group_id, {})[partition] = (self._commits, position)
         if self.on_put is not None:
@@ -52,7 +52,7 @@ class OffsetStore:
     def put_pending(
         self, producer_id: int, group_id: str, partition: TopicPartition, position: CommittedOffset
     ) -> None:
-        """Commit once the producer's transaction does (KIP-98)."""
+        """Commit an offset once the producer's transaction commits (KIP-98)."""
         self._commits += 1
         groups = self._pending.setdefault(producer_id, {})
         groups.setdefault(group_id, {})[partition] = (self._commits, position)
@@ -69,7 +69,7 @@ class OffsetStore:
                     kept[partition] = (number, position)
 
     def delete(self, group_id: str, partition: TopicPartition) -> None:
-        """Forget a position, pending ones too."""
+        """Delete an offset, also a pending one."""
         for offsets in self._all_of(group_id):
             offsets.pop(partition, None)
 

@@ -45,11 +45,11 @@ class GroupStore:
         return list(self._groups.values())
 
     def put(self, group: Group) -> None:
-        """Have this group, instead of one of the same id."""
+        """Add a group, in place of one with the same id."""
         self._groups[group.group_id] = group
 
     def remove(self, group_id: str) -> None:
-        """Have no such group any more. Its offsets stay."""
+        """Remove a group. Its offsets stay."""
         group = self._groups.pop(group_id, None)
         if isinstance(group, ClassicGroup):
             group.die()
@@ -127,7 +127,7 @@ class GroupStore:
     # --- what happens around -----------------------------------------------------------------------------------
 
     def expire(self, now_ms: float) -> float:
-        """Do what is due in all groups; answers when something will be due next."""
+        """Do what is due in all groups. Returns when something is due next."""
         for group in self.all():
             group.expire(now_ms)
         # Asked anew: a timer may have put another group in the place of its own (KIP-848's downgrade).

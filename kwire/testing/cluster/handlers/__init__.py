@@ -1,8 +1,8 @@
-"""What the brokers answer, one module an API.
+"""The handlers of requests: one module for each API.
 
-Each module has one public `async def handle(request: XRequest, call: Call) -> XResponse`; being there is what offers
-the API. A handler that answers None sends nothing (Produce with acks=0). Errors of the protocol are part of the answer;
-an exception is a bug of the cluster, and the connection tells the test.
+Each module has one public `async def handle(request: XRequest, call: Call) -> XResponse`; an API is offered if its
+module exists. A handler that answers None sends nothing (Produce with acks=0). Errors of the protocol are part of the
+answer; an exception is a bug of the cluster, and the connection tells the test.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @cache
 def handlers() -> Mapping[type[Request[Message]], Handler]:
-    """All of them, by the request they answer; loaded by the first who asks."""
+    """All handlers by type of request; imported at the first call."""
     modules = sorted(info.name for info in iter_modules(__path__))
     handles = (import_module(f"{__name__}.{name}").handle for name in modules)
     return {_request_of(handle): cast("Handler", handle) for handle in handles}
@@ -43,7 +43,7 @@ def offered(release: Release) -> Mapping[int, ApiRange]:
 
 
 def offered_by(cluster: ClusterState) -> Mapping[int, ApiRange]:
-    """The same of a cluster: as with Kafka, telemetry is offered only where somebody wants it (KIP-714)."""
+    """The versions that a cluster offers: as with Kafka, telemetry only if metrics are wanted (KIP-714)."""
     ranges = offered(cluster.release)
     if cluster.metrics_subscription is not None:
         return ranges

@@ -1,4 +1,4 @@
-"""FindCoordinator: who looks after a group or a transactional id; one key, or many at once (KIP-699)."""
+"""FindCoordinator: the coordinator of a group or a transactional id; one key, or many at once (KIP-699)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RESOURCES = {
 
 
 async def handle(request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
-    """The broker that is it now; any broker knows."""
+    """The current coordinators; any broker knows them."""
     if call.version >= MANY_FROM:
         return FindCoordinatorResponse(
             coordinators=[_find(request.key_type, key, call) for key in request.coordinator_keys]

@@ -32,7 +32,7 @@ async def handle(request: OffsetDeleteRequest, call: Call) -> OffsetDeleteRespon
     if group is None:
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and not (group.is_empty or group.uses_consumer_protocol):
-        # Nobody knows what members of another kind read.
+        # What members of another protocol type read is unknown.
         return OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP)
     topics = [_topic(group, topic, call) for topic in request.topics]
     return OffsetDeleteResponse(topics=sorted(topics, key=lambda topic: not _is_missing(topic.partitions[:1])))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def handle(request: SaslAuthenticateRequest, call: Call) -> SaslAuthenticateResponse:
-    """What the mechanism answers; refused where there is nothing to authenticate for."""
+    """The mechanism's answer; refused without SASL."""
     authentication = call.session.authentication
     if authentication is None:
         return SaslAuthenticateResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=NOT_NOW)

@@ -1,4 +1,4 @@
-"""SaslHandshake: the mechanism to go by."""
+"""SaslHandshake: the choice of the mechanism."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 async def handle(request: SaslHandshakeRequest, call: Call) -> SaslHandshakeResponse:
-    """Agreed, or what could be agreed on; refused where there is nothing to authenticate for."""
+    """Accept the mechanism, or list those that are offered; refused without SASL."""
     authentication = call.session.authentication
     if authentication is None:
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -1,4 +1,4 @@
-"""SyncGroup: a share of the assignment, once the leader has handed it in."""
+"""SyncGroup: the assignment of a member, once the leader has sent it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROTOCOL_MANDATORY_FROM = 5
 
 
 async def handle(request: SyncGroupRequest, call: Call) -> SyncGroupResponse:
-    """Answer one SyncGroup, when there are shares."""
+    """Answer one SyncGroup, when there are assignments."""
     code = _error(request, call)
     if code is not ErrorCode.NONE:
         return SyncGroupResponse(error_code=code)

@@ -1,4 +1,4 @@
-"""What a mechanism is to the broker: bytes in, bytes out, and in the end who the client is.
+"""The exchange of a SASL mechanism, on the broker's side: bytes in, bytes out, and finally the client's identity.
 
 `server` makes exchanges, `kwire.testing.cluster.authentication` drives them.
 """
@@ -37,5 +37,5 @@ class Exchange(Protocol):
         """Take what the client has sent.
 
         Raises:
-            AuthenticationRefusedError: It is not let in.
+            AuthenticationRefusedError: Authentication has failed.
         """

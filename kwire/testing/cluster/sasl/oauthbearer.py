@@ -20,7 +20,7 @@ _INITIAL = re.compile(rf"n,(?:a=(?P<acts_for>{_SASL_NAME}))?,\x01(?P<pairs>{_PAI
 _AUTH = re.compile(r"(?P<scheme>\w+) +(?P<token>[-_.a-zA-Z0-9]+)", re.ASCII)
 
 TokenCheck = Callable[[str], Identity]
-"""Who a token is of. Raises: AuthenticationRefusedError, whose text is the challenge, if it does not pass."""
+"""Returns the user of a token. Raises: AuthenticationRefusedError, whose text is the challenge, if it does not pass."""
 
 
 class OAuthBearerExchange:

@@ -25,18 +25,18 @@ SALT_BYTES = 16
 NONCE_BYTES = 18
 
 TokenValidator = Callable[[str], str]
-"""The name of whom a token is of. Raises whatever it likes over a token that it does not take."""
+"""Returns the user of a token, or raises any exception to refuse the token."""
 
 
 class SaslServer:
-    """All that brokers need to authenticate clients. Passwords may be changed at any time.
+    """The users and mechanisms of a cluster. Passwords may be changed at any time.
 
     Args:
         users: Names and passwords, for PLAIN and SCRAM.
-        mechanisms: Those offered.
-        validate_token: What OAUTHBEARER goes by; without it tokens are unsecured ones, of anybody.
-        scram_iterations: How dear SCRAM makes it to try passwords.
-        random: Where salts and nonces come from.
+        mechanisms: The mechanisms that are offered.
+        validate_token: Checks the tokens of OAUTHBEARER; without it, any unsecured token is accepted.
+        scram_iterations: The number of SCRAM's hash iterations.
+        random: The random generator of salts and nonces.
 
     Raises:
         InvalidArgumentError: There is no such mechanism, none at all, or too few iterations.
@@ -73,7 +73,7 @@ class SaslServer:
 
     @property
     def users(self) -> tuple[str, ...]:
-        """Their names."""
+        """The names of the users."""
         return tuple(self._passwords)
 
     def password_of(self, name: str) -> str:
@@ -90,7 +90,7 @@ class SaslServer:
         self._forget_credentials(name)
 
     def remove_user(self, name: str) -> None:
-        """Let that user in no more. Raises: InvalidArgumentError."""
+        """Remove a user. Raises: InvalidArgumentError."""
         self.password_of(name)
         del self._passwords[name]
         self._forget_credentials(name)

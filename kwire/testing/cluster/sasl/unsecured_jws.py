@@ -15,10 +15,10 @@ PARTS = 3
 
 
 def check_unsecured_jws(token: str, now_ms: float) -> Identity:
-    """Who the token is of; it needs `sub` and `exp`, may have `iat`, and must not be signed.
+    """The user of a token. It needs `sub` and `exp`, may have `iat`, and must not be signed.
 
     Raises:
-        AuthenticationRefusedError: It does not pass.
+        AuthenticationRefusedError: The token is not valid.
     """
     claims = _claims(token)
     name, expires_s, issued_s = claims.get("sub"), claims.get("exp"), claims.get("iat")
@@ -33,7 +33,7 @@ def check_unsecured_jws(token: str, now_ms: float) -> Identity:
 
 
 def unsecured_jws(subject: str, *, issued_at_s: float, expires_at_s: float) -> str:
-    """Such a token."""
+    """An unsecured token."""
     claims = {"sub": subject, "iat": issued_at_s, "exp": expires_at_s}
     return f"{_encoded({'alg': 'none'})}.{_encoded(claims)}."
 

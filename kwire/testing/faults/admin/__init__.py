@@ -1,7 +1,7 @@
-"""The cluster as an administrator has it: topics, leaders, logs, the group, quotas, permissions. Needs confluent-kafka.
+"""Administration of a cluster: topics, leaders, logs, the group, quotas, permissions. Needs confluent-kafka.
 
-All of it goes to the brokers directly, around the proxies, and is asked for again until a time is over: brokers are
-down and leaders move while faults are at work. Called by the injectors, from any thread, and by the harness.
+Requests go directly to the brokers, without the proxies, and are retried for a time: brokers are down and leaders move
+while faults are active. Called by the injectors, from any thread, and by the harness.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from kwire.testing.faults.admin.wire import Brokers
 
 
 class Admin:
-    """What fault injection asks and tells a cluster: brokers, topics, groups.
+    """The administration of a cluster for fault injection.
 
     Args:
         direct_servers: the brokers' own addresses, as a client takes them.
         addresses: the same, by number.
-        group_id: of the group that faults strike.
+        group_id: the group that faults strike.
     """
 
     def __init__(self, direct_servers: str, addresses: Sequence[tuple[str, int]], group_id: str) -> None:

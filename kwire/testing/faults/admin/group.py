@@ -1,4 +1,4 @@
-"""The group: who coordinates it, and how a member is taken out of it."""
+"""The group: its coordinator, and the removal of members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LEAVES = -1
 
 
 class GroupAdmin:
-    """The one that faults strike."""
+    """The group that faults strike."""
 
     def __init__(self, client: AdminClient, topics: Topics, brokers: Brokers, group_id: str) -> None:
         self._client = client
@@ -33,7 +33,7 @@ class GroupAdmin:
         self._group_id = group_id
 
     def described(self) -> ConsumerGroupDescription:
-        """As its coordinator describes it."""
+        """The description of the group by its coordinator."""
         return insist(self._describe, "the group is described")
 
     def _describe(self) -> ConsumerGroupDescription:
@@ -42,7 +42,7 @@ class GroupAdmin:
         return found
 
     def coordinator(self) -> int:
-        """The broker that coordinates it, also before it has any member."""
+        """The broker that coordinates the group, also before it has a member."""
         request = FindCoordinatorRequest(key_type=OF_GROUPS, coordinator_keys=[self._group_id])
         return insist(lambda: self._found(request), "the coordinator is known")
 
@@ -58,7 +58,7 @@ class GroupAdmin:
         return TopicPartition(OFFSETS_TOPIC, java_hash(self._group_id) % count)
 
     def expel(self, client_id: str) -> None:
-        """Take a member out. It is told by what it asks next.
+        """Remove a member. The answer to its next request tells it.
 
         Raises:
             AdminError: no such member comes, or the coordinator refuses.

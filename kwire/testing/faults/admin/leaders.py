@@ -1,4 +1,4 @@
-"""Who leads: looked up, and moved, by a new order of the replicas and an election of the one in front."""
+"""Leaders: they are looked up, and moved by a new order of the replicas and an election of the preferred one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Leaders:
         return wait_for(lambda: self._led(partition), f"{partition} has a leader").leader
 
     def prepare_move(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Make the next replica in sync the preferred leader of each; who that is. So far nothing moves."""
+        """Make the next replica in sync the preferred leader of each, and return it. Leaders do not move yet."""
         orders: dict[TopicPartition, tuple[int, ...]] = {}
         for topic in sorted({partition.topic for partition in partitions}):
             placements = self._topics.placements(topic)
@@ -41,7 +41,7 @@ class Leaders:
         return {partition: order[0] for partition, order in orders.items()}
 
     def elect(self, leaders: Mapping[TopicPartition, int]) -> None:
-        """Have the moves that were prepared; comes back when all have happened."""
+        """Move the leaders that were prepared; returns when all have moved."""
         places = [Place(partition.topic, partition.partition) for partition in leaders]
         insist(
             lambda: self._client.elect_leaders(ElectionType.PREFERRED, places).result(ANSWER_S), "leaders are elected"
@@ -49,7 +49,7 @@ class Leaders:
         wait_for(lambda: self._lead(leaders), f"others lead {', '.join(map(str, leaders))}")
 
     def reassign(self, orders: Mapping[TopicPartition, tuple[int, ...]]) -> None:
-        """Give partitions these replicas, the preferred leader first; comes back when they have them."""
+        """Give partitions these replicas, the preferred leader first; returns when they have them."""
         topics = sorted({partition.topic for partition in orders})
         request = AlterPartitionReassignmentsRequest(topics=[_reassigned(topic, orders) for topic in topics])
         insist(lambda: self._order(request), "replicas are reassigned")
@@ -84,7 +84,7 @@ def another_first(placement: Placement) -> tuple[int, ...]:
     """The same replicas, with the next one in sync behind the leader in front.
 
     Raises:
-        AdminError: nobody else is in sync.
+        AdminError: no other replica is in sync.
     """
     behind = placement.replicas.index(placement.leader) + 1 if placement.leader in placement.replicas else 0
     circle = (*placement.replicas[behind:], *placement.replicas[:behind])

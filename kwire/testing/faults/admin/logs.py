@@ -1,4 +1,4 @@
-"""Where logs begin and end, and records deleted from their starts."""
+"""Logs: their first and last offsets are looked up, and records deleted from the start."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from kwire.testing.faults.admin.patience import ANSWER_S, insist
 
 
 class Logs:
-    """Of any partitions, wherever they are led."""
+    """The logs of partitions, whichever brokers lead them."""
 
     def __init__(self, client: AdminClient) -> None:
         self._client = client
 
     def starts(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The first offset of each."""
+        """The first offset of each partition."""
         return self._offsets(partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]  # theirs
 
     def ends(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """The offset behind the last record of each."""
+        """The offset behind the last record of each partition."""
         return self._offsets(partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]  # theirs
 
     def delete(self, before: Mapping[TopicPartition, int]) -> None:
-        """What lies in front of these offsets (KIP-107)."""
+        """Delete the records before these offsets (KIP-107)."""
         places = [Place(partition.topic, partition.partition, offset) for partition, offset in before.items()]
         insist(
             lambda: [each.result(ANSWER_S) for each in self._client.delete_records(places).values()],

@@ -1,4 +1,4 @@
-"""Asking until it is done: a cluster that is struck by faults has to be asked more than once."""
+"""Retries of requests to a cluster that faults strike."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ PAUSE_S = 0.1
 
 
 class AdminError(KafkaError):
-    """The cluster does not do what it is asked, however often."""
+    """The cluster has not carried out a request, in spite of retries."""
 
 
 def insist(action: Callable[[], T], what: str) -> T:
-    """Its answer, from the first time that it does not fail.
+    """Retry an action until it succeeds. Returns its result.
 
     Raises:
         AdminError: it fails until `PATIENCE_S` are over.
@@ -39,7 +39,8 @@ def insist(action: Callable[[], T], what: str) -> T:
 
 
 def insist_once(action: Callable[[], object], what: str, *, is_done: int) -> None:
-    """For what can be done but once: `is_done` is Kafka's error that says that an earlier attempt has done it."""
+    """Retry an action that can succeed only once: `is_done` is Kafka's error that says that an earlier attempt has done
+    it."""
 
     def attempt() -> None:
         try:
@@ -52,7 +53,7 @@ def insist_once(action: Callable[[], object], what: str, *, is_done: int) -> Non
 
 
 def wait_for(look: Callable[[], T | None], what: str, *, timeout_s: float = PATIENCE_S) -> T:
-    """What it finds, once it is something.
+    """Call `look` until it finds something. Returns that.
 
     Raises:
         AdminError: it finds nothing until the time is over.

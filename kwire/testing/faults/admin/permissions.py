@@ -1,4 +1,4 @@
-"""Permissions (KIP-11): taking away from everybody what all had, and giving it back."""
+"""Permissions (KIP-11): they are taken from every client, and given back."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ NO_READING = AccessRule(AclOperation.READ, AclPermissionType.DENY)
 
 
 class Permissions:
-    """Of everybody: without authentication there is nobody else."""
+    """The permissions of every client: without authentication all have the same principal."""
 
     def __init__(self, client: AdminClient) -> None:
         self._client = client
 
     def forbid_topic(self, name: str) -> None:
-        """To be read, and to commit positions in."""
+        """Forbid to read a topic, and to commit offsets of it."""
         self._add(ResourceType.TOPIC, name, (ALL_ELSE, NO_READING))
 
     def allow_topic(self, name: str) -> None:
         self._remove(ResourceType.TOPIC, name, (NO_READING, ALL_ELSE))
 
     def forbid_group(self, group_id: str) -> None:
-        """To be a member of, and to commit for."""
+        """Forbid to join a group, and to commit for it."""
         self._add(ResourceType.GROUP, group_id, (ALL_ELSE, NO_READING))
 
     def allow_group(self, group_id: str) -> None:
         self._remove(ResourceType.GROUP, group_id, (NO_READING, ALL_ELSE))
 
     def _add(self, kind: ResourceType, name: str, rules: Sequence[AccessRule]) -> None:
-        """One after the other: a writer is never without its permission."""
+        """Add rules one after the other, so that a writer is never without its permission."""
         for rule in rules:
             binding = AclBinding(*_about(kind, name), EVERYBODY, EVERYWHERE, rule.operation, rule.permission)
             insist(partial(self._set, binding), f"a permission of {name} is set")

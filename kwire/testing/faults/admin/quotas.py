@@ -9,7 +9,7 @@ from kwire.testing.faults.admin.wire import AlterClientQuotasRequest, Brokers, Q
 
 
 class Quotas:
-    """Of client ids."""
+    """The quotas of client ids."""
 
     def __init__(self, brokers: Brokers) -> None:
         self._brokers = brokers

@@ -1,4 +1,4 @@
-"""Topics: made, deleted, grown, configured, and where their partitions are."""
+"""Topics: they are created, deleted, grown and configured, and their replicas are looked up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kwire.testing.faults.admin.wire import Brokers
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placement:
-    """Where a partition is: brokers by number, the preferred leader first. A leader of -1 is none."""
+    """The replicas of a partition: ids of brokers, the preferred leader first. A leader of -1 means none."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -31,12 +31,12 @@ class Placement:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is led, and every replica has all there is."""
+        """Whether it has a leader, and every replica is in sync."""
         return self.leader >= 0 and len(self.in_sync) == len(self.replicas)
 
 
 class Topics:
-    """Comes back from each change when the brokers tell of it."""
+    """The topics of a cluster. Each change returns when the metadata of the brokers has it."""
 
     def __init__(self, client: AdminClient, brokers: Brokers) -> None:
         self._client = client
@@ -60,7 +60,7 @@ class Topics:
         wait_for(lambda: not self.placements(name), f"topic {name} is gone")
 
     def grow(self, name: str, partitions: int) -> None:
-        """To so many partitions."""
+        """Give the topic so many partitions."""
         insist_once(
             lambda: self._client.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_S),
             f"topic {name} grows",
@@ -69,7 +69,7 @@ class Topics:
         wait_for(lambda: self._is_led(name, partitions), f"topic {name} has its new leaders")
 
     def configure(self, name: str, settings: Mapping[str, str | None]) -> None:
-        """Some of its settings; None for what it was without anybody's say."""
+        """Change settings of a topic; None restores the default."""
         entries = [_entry(setting, value) for setting, value in settings.items()]
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         insist(
@@ -78,7 +78,7 @@ class Topics:
         )
 
     def placements(self, name: str) -> Mapping[TopicPartition, Placement]:
-        """Of each partition; none for a topic that is not there."""
+        """The placement of each partition; none for a topic that does not exist."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
         (found,) = insist(lambda: self._brokers.ask(request), "brokers tell of topics").topics
         return {
@@ -89,11 +89,11 @@ class Topics:
         }
 
     def placement(self, partition: TopicPartition) -> Placement | None:
-        """Of one; None if it is not there."""
+        """The placement of a partition; None if it does not exist."""
         return self.placements(partition.topic).get(partition)
 
     def are_whole(self, names: Collection[str]) -> bool:
-        """Whether every partition of these is led, and every replica in sync."""
+        """Whether every partition of these topics has a leader, and every replica is in sync."""
         return all(placement.is_whole for name in names for placement in self.placements(name).values())
 
     def _is_led(self, name: str, partitions: int) -> bool:

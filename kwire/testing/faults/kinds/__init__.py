@@ -1,1 +1,1 @@
-"""What each kind of fault is, as data: by whom it strikes, one module each. `catalogue.py` puts them together."""
+"""The kinds of faults, with their injectors: one module for each sort of target. `catalogue.py` collects them."""

@@ -1,4 +1,4 @@
-"""What befalls a broker's answers on the way to the clients: one in so many is struck."""
+"""Faults of a broker's answers on the way to the clients: one in so many is struck."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What befalls brokers as processes.
+"""Faults of brokers' processes.
 
 Toxiproxy takes connections for a broker that is down, so its proxy refuses them as long as it is.
 """

@@ -1,4 +1,4 @@
-"""What befalls the connections between all clients and a broker, done by the proxy that tampers with bytes.
+"""Faults of the connections between all clients and a broker, injected by the proxy that tampers with bytes.
 
 Toxiproxy has no toxic for it.
 """

@@ -1,4 +1,4 @@
-"""What the cluster does by itself: who leads a partition, who coordinates the group, who is throttled."""
+"""Faults that a cluster causes by itself: leaders and coordinators move, and clients are throttled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What befalls the logs of topics: their beginnings are cut off, and what has a later record of the same key goes."""
+"""Faults of logs: retention removes their beginnings, and compaction removes records with a later one of the same
+key."""
 
 from __future__ import annotations
 

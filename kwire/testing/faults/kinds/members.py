@@ -1,4 +1,4 @@
-"""What befalls the members' processes, their handlers and their clocks."""
+"""Faults of members' processes, handlers and clocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What befalls the group: who joins it, and who is thrown out."""
+"""Faults of the group: members join, and members are expelled."""
 
 from __future__ import annotations
 

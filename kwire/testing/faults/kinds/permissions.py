@@ -1,4 +1,4 @@
-"""What befalls permissions: consumers may not read any more, and later may again."""
+"""Faults of permissions: consumers may not read any more, and later may again."""
 
 from __future__ import annotations
 

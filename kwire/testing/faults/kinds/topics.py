@@ -1,4 +1,4 @@
-"""What befalls topics: they are deleted, made anew, and grow."""
+"""Faults of topics: they are deleted, created again, and grow."""
 
 from __future__ import annotations
 

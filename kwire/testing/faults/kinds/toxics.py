@@ -1,4 +1,4 @@
-"""What befalls the connections between all clients and a broker, as far as toxiproxy has a toxic for it. Brokers reach
+"""Faults of the connections between all clients and a broker, injected by toxics of toxiproxy. Brokers reach
 each other all the while."""
 
 from __future__ import annotations

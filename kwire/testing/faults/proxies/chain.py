@@ -1,4 +1,4 @@
-"""What stands in front of each broker: client -> tampering proxy -> toxiproxy -> broker, behind one small interface.
+"""The chain of proxies in front of each broker: client -> tampering proxy -> toxiproxy -> broker.
 
     with ProxiedBrokers(3, cache=cache_dir()) as proxied:
         with KafkaCluster(3, advertised=proxied.addresses) as kafka:
@@ -45,8 +45,8 @@ class BrokerProxy:
 
     Args:
         label: The broker's, for toxiproxy.
-        tampering: Runs already.
-        toxiproxy: Runs already.
+        tampering: The proxy, which runs already.
+        toxiproxy: The proxy, which runs already.
     """
 
     def __init__(self, label: str, tampering: TamperingProxy, toxiproxy: Toxiproxy) -> None:
@@ -62,18 +62,18 @@ class BrokerProxy:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where clients connect."""
+        """The address that clients connect to."""
         return self._tampering.address
 
     def lead_to(self, host: str, port: int) -> None:
-        """To this broker; may be called again when it has moved. Until then clients are refused."""
+        """Set the broker; may be called again when it has moved. Before the first call clients are refused."""
         former, self._upstream = self._name, f"{host}:{port}"
         self._renew()
         if former:
             self._toxiproxy.delete(former)
 
     def toxics(self, *toxics: Toxic) -> tuple[str, ...]:
-        """Have toxiproxy do these from now on; their names, for `untoxic`.
+        """Add toxics of toxiproxy. Returns their names, for `untoxic`.
 
         Raises:
             IllegalStateError: There is one of that kind on that stream already, or no broker yet.
@@ -81,28 +81,29 @@ class BrokerProxy:
         return tuple(self._add(each) for each in toxics)
 
     def untoxic(self, name: str) -> None:
-        """End one toxic. What has ended is no error."""
+        """Remove a toxic, if it is still there."""
         if self._toxics.pop(name, None) is not None:
             self._change(self._toxiproxy.remove, name)
 
     def tamper(self, *tamperings: Tampering) -> None:
-        """Have the tampering proxy do these."""
+        """Add tamperings of the tampering proxy."""
         self._tampering.tamper(*tamperings)
 
     def lift(self, tampering: Tampering) -> None:
-        """End one tampering."""
+        """Remove a tampering."""
         self._tampering.lift(tampering)
 
     def cut_off(self) -> None:
-        """Part this broker from all clients: nothing passes, nobody can connect. What waits comes when it is healed."""
+        """Partition this broker from all clients: no bytes pass, and no client can connect. Delayed bytes arrive after
+        `heal`."""
         self._tampering.tamper(HoldBack(), BlackHole())
 
     def hang_up(self, *, abruptly: bool = False) -> int:
-        """End every connection, with a reset if abruptly; how many there were."""
+        """Close every connection, with a reset if `abruptly`. Returns how many there were."""
         return self._tampering.hang_up(abruptly=abruptly)
 
     def heal(self) -> None:
-        """No fault is left. Connections that have lost bytes end; through the others bytes flow as before."""
+        """Remove all faults. Connections that have lost bytes are closed; the others go on."""
         self._tampering.heal()  # first: what is held would keep toxiproxy from taking its toxics away
         for name in tuple(self._toxics):
             self.untoxic(name)
@@ -211,16 +212,16 @@ class ProxiedBrokers(Sequence[BrokerProxy]):
             proxy.lead_to(host, port)
 
     def cut_off(self) -> None:
-        """Part all brokers from all clients."""
+        """Partition all brokers from all clients."""
         for proxy in self._proxies:
             proxy.cut_off()
 
     def heal(self) -> None:
-        """No fault is left anywhere."""
+        """Remove all faults of all brokers."""
         for proxy in self._proxies:
             proxy.heal()
 
     @property
     def healed(self) -> bool:
-        """Whether there is no fault anywhere."""
+        """Whether no broker has a fault."""
         return all(proxy.healed for proxy in self._proxies)

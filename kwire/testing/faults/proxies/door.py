@@ -1,4 +1,4 @@
-"""The port a tampering proxy listens on, and the two ways not to.
+"""The port of a tampering proxy: it listens, refuses connections, or does not answer.
 
 The port is bound as long as this lives, so nobody else is given it while connections are refused. On the proxy's
 thread; used by `tampering`.
@@ -30,7 +30,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 class Entrance:
-    """Listens, refuses or keeps silent. It refuses to begin with."""
+    """A port that listens, refuses or does not answer; at the beginning it refuses."""
 
     def __init__(self, holder: socket.socket) -> None:
         self._host, self._port = holder.getsockname()[:2]
@@ -70,6 +70,6 @@ class Entrance:
         self.listener = None
 
     def close(self) -> None:
-        """Give the port back."""
+        """Release the port."""
         self._close_listener()
         self._holder.close()

@@ -92,7 +92,7 @@ class TamperingProxy:
         self._raise_failure()
 
     def stop(self) -> None:
-        """Break off every connection and give the port back. Does nothing to a proxy that does not run."""
+        """Close every connection and release the port. Does nothing to a proxy that does not run."""
         token, self._token = self._token, None
         if token is None or self._thread is None:
             return
@@ -119,15 +119,15 @@ class TamperingProxy:
         self._do(self._lead_to, host, port)
 
     def tamper(self, *tamperings: Tampering) -> None:
-        """From now on, beside what was ordered before."""
+        """Add orders to those that there are."""
         self._do(self._tamper, tamperings)
 
     def lift(self, tampering: Tampering) -> None:
-        """One order less. What has struck already is no error."""
+        """Remove an order, if it is still there."""
         self._do(self._lift, tampering)
 
     def heal(self) -> None:
-        """No order is left, and bytes flow. Connections that have lost some are broken off."""
+        """Remove all orders. Connections that have lost bytes are closed."""
         self._do(self._heal)
 
     def hang_up(self, *, abruptly: bool = False) -> int:
@@ -141,11 +141,11 @@ class TamperingProxy:
 
     @property
     def counts(self) -> Counts:
-        """What it has done so far."""
+        """The counts of what it has done so far."""
         return self._do(self._count)
 
     def _do(self, function: Callable[..., Awaitable[T]], *args: object) -> T:
-        """On the proxy's thread."""
+        """Call a function on the proxy's thread."""
         self._raise_failure()
         if self._token is None:
             raise IllegalStateError("the proxy does not run")

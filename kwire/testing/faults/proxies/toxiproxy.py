@@ -73,11 +73,11 @@ class Toxiproxy:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Where it listens."""
+        """The address of toxiproxy."""
         return self._host, self._port
 
     def version(self) -> str:
-        """What the server says it is."""
+        """The version of the server."""
         described = self._ask("GET", "/version")
         assert isinstance(described, Mapping)
         return str(described["version"])
@@ -90,17 +90,17 @@ class Toxiproxy:
         return Proxy.of(self._ask("POST", "/proxies", wanted))
 
     def proxy(self, name: str) -> Proxy:
-        """How it stands."""
+        """The current state of a proxy."""
         return Proxy.of(self._ask("GET", f"/proxies/{quote(name, safe='')}"))
 
     def proxies(self) -> tuple[Proxy, ...]:
-        """All of them, by name."""
+        """All proxies, by name."""
         described = self._ask("GET", "/proxies")
         assert isinstance(described, Mapping)
         return tuple(Proxy.of(described[name]) for name in sorted(described))
 
     def enable(self, name: str) -> None:
-        """Listen again."""
+        """Have the proxy listen again."""
         self._update(name, {"enabled": True})
 
     def disable(self, name: str) -> None:
@@ -108,15 +108,15 @@ class Toxiproxy:
         self._update(name, {"enabled": False})
 
     def lead_to(self, name: str, upstream: str) -> None:
-        """To another server; connections to the old one are broken off."""
+        """Change the upstream server; connections to the old one are closed."""
         self._update(name, {"upstream": upstream})
 
     def delete(self, name: str) -> None:
-        """Gone, with its connections."""
+        """Delete the proxy and its connections."""
         self._ask("DELETE", f"/proxies/{quote(name, safe='')}")
 
     def reset(self) -> None:
-        """All proxies enabled, no toxic left."""
+        """Enable all proxies, and remove all toxics."""
         self._ask("POST", "/reset")
 
     def _update(self, name: str, change: Json) -> None:
@@ -131,12 +131,12 @@ class Toxiproxy:
         return str(described["name"])
 
     def update(self, proxy: str, name: str, toxic: Toxic) -> None:
-        """Other figures for a toxic of the same type; its stream stays."""
+        """Change the attributes of a toxic of the same type; its stream stays."""
         wanted = toxic.described()
         self._ask("POST", self._toxics_of(proxy, name), {each: wanted[each] for each in ("toxicity", "attributes")})
 
     def remove(self, proxy: str, name: str) -> None:
-        """It ends; what it held back is sent, unless its purpose was to drop it."""
+        """Remove a toxic; bytes that it has held back are sent, unless it drops them."""
         self._ask("DELETE", self._toxics_of(proxy, name))
 
     def _toxics_of(self, proxy: str, toxic: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""What a run of faults was: figures, a verdict, a picture, one page. Pure: a ledger goes in, text comes out.
+"""Reports of fault runs: figures, a verdict, a picture, one page. Pure functions from a ledger to text.
 
 `kwire faults` calls this; so can a program that has written such a ledger.
 """

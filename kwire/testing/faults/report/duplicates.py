@@ -1,4 +1,4 @@
-"""Records that came more than once, and why each of them may: what was not committed when its reader went away.
+"""Duplicates: records that came more than once, and the reason, such as a reader that ended before its commit.
 
 The invariants judge; this tells how many there were of each kind. A record is explained by how the hands it came from
 last let go of its partition, unless the group had committed it before the new owner began.

@@ -1,4 +1,4 @@
-"""How times, sizes and counts are written in the report."""
+"""The text forms of times, sizes and counts in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far each partition was read when: what waited, for how long, and the curves of the picture.
+"""The progress of each partition over time: standstills, and the curves of the picture.
 
 A partition *stands still* while it has unread records and no poll brings one of them. Records that come a second time
 do not count as moving. What a member has not polled yet and retention has taken is not unread any more, and what the

@@ -1,4 +1,4 @@
-"""How long it took until everything moved again after a fault, and whether that is within its bound."""
+"""Recovery times: how long after a fault every partition progressed again, and whether that is within the bound."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HIDDEN_MS = 1_000.0
 
 
 class Judgement(Enum):
-    """What a recovery time says about the client."""
+    """The judgement of a recovery time."""
 
     IN_TIME = "in time"
     LATE = "late"
@@ -62,7 +62,7 @@ class Recovery:
 def recoveries(
     faults: Sequence[FaultSpan], tracks: Mapping[TopicPartition, Track], expected: Mapping[str, ExpectedRecovery]
 ) -> tuple[Recovery, ...]:
-    """One for each fault, in their order."""
+    """The recovery of each fault, in their order."""
     return tuple(_recovery(fault, faults, tracks, expected.get(fault.fault, ExpectedRecovery())) for fault in faults)
 
 

@@ -1,4 +1,4 @@
-"""What a report is made of: one run's ledger, what was found in it, how it came about. Its runner fills it in."""
+"""The data of a report: the ledger of a run, its violations, and how the run was made. The harness fills it in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What lasted from when to when: faults, members' lives, and who owned which partition. Read from a ledger."""
+"""Spans of time from a ledger: faults, lives of members, and owners of partitions."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class OwnerSpan:
 
 
 def ends_ms(ledger: Ledger) -> float:
-    """When the last thing happened."""
+    """The time of the last event."""
     return max((event.at_ms for event in ledger.events), default=0.0)
 
 

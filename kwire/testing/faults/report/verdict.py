@@ -1,4 +1,4 @@
-"""The report's first sentence: whether the client has passed, and what tells it."""
+"""The report's first sentence: whether the client has passed, and why."""
 
 from __future__ import annotations
 
