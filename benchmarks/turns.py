@@ -55,7 +55,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What kwire's figure has to be: at most `limit`, or times another contestant's at most (or at least) that."""
+    """The target of kwire's figure: at most `limit`, or a factor of another contestant's at most (or at least)."""
 
     case: str
     figure: str

@@ -1,4 +1,4 @@
-"""What the proofs about groups share: steady traffic, members that poll on threads of their own, and a ledger.
+"""The parts that proofs about groups share: steady traffic, members that poll on threads of their own, and a ledger.
 
 The traffic is librdkafka's. Members do what a plain application does: poll, note each record, poll again. The ledger
 knows what was acknowledged and what was seen by whom, so that a proof can ask it for losses, duplicates and silences.
@@ -63,7 +63,7 @@ def partitions_of(topic: str, count: int) -> frozenset[TopicPartition]:
 
 
 class Ledger:
-    """Who saw what, and when. Any thread may write; questions are for when something is over."""
+    """What each member polled, and when. Any thread may write; it is read after the end of a phase."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -47,7 +47,7 @@ NUDGE = b"nudge"
 
 
 class Handler(Enum):
-    """What the stubborn member does with its record."""
+    """The handler of the stubborn member."""
 
     SLEEP = "sleep"
     SPIN = "spin"
@@ -134,7 +134,7 @@ def poll_until_stopped(
 
 
 class Timers(NamedTuple):
-    """How soon the coordinator gives up a member, and how often that one says that it is alive."""
+    """The session timeout, and the heartbeat interval."""
 
     session_timeout_s: float
     interval_s: float
@@ -149,7 +149,7 @@ class Timers(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What one handler did to the group."""
+    """The effect of one handler on the group."""
 
     group: Group
     handler: Handler

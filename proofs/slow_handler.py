@@ -52,7 +52,7 @@ PAGE_BYTES = 4096
 
 
 class Look(NamedTuple):
-    """What the member says of itself, now and then."""
+    """A status that the member reports at intervals."""
 
     resident_bytes: int
     handled: int

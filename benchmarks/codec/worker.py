@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Codec(NamedTuple):
-    """How one library reads and writes one version of one message."""
+    """The decoder and encoder of one library for one version of one message."""
 
     decode: Callable[[bytes], object]
     encode: Callable[[object], bytes]
@@ -66,7 +66,7 @@ def kafka_python(name: str, version: int) -> Codec:
 
 
 class KioReader(Protocol):
-    """What kio makes of a message class to read it."""
+    """The reader that kio makes for a message class."""
 
     def __call__(self, buffer: bytes, offset: int) -> tuple[object, int]: ...
 

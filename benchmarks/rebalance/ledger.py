@@ -1,4 +1,4 @@
-"""What is known of a group from its members' lines, and when a rebalance is over. Pure. Used by
+"""The state of a group by its members' lines, and when a rebalance is over. Pure. Used by
 `group.py`.
 
 A rebalance is over when every partition has one owner, all members that are there own the same number, and each
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class Line(NamedTuple):
-    """What a member said; see bench_rebalance_member.py."""
+    """A line of a member; see `member.py`."""
 
     kind: str
     at_ns: int

@@ -1,4 +1,4 @@
-"""What comes of `scripts/bench rebalance`: its results, the table of them, and the targets they missed."""
+"""The report of `scripts/bench rebalance`: results, table, and missed targets."""
 
 from __future__ import annotations
 

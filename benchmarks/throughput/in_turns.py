@@ -17,7 +17,7 @@ RATE = "records_per_s"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contestant:
-    """Who reads, and what `reader.py` is told besides."""
+    """A contestant: the client that reads, and further arguments of `reader.py`."""
 
     contender: Contender
     extra: Mapping[str, object]

@@ -76,7 +76,7 @@ LIBRDKAFKA_NAMES = {"ssl.truststore.location": "ssl.ca.location"}
 
 
 class AnyRecord(Protocol):
-    """What the records of kwire, aiokafka and kafka-python have in common."""
+    """The interface that records of kwire, aiokafka and kafka-python share."""
 
     @property
     def key(self) -> bytes | None: ...
@@ -93,7 +93,7 @@ class StalledError(Exception):
 
 
 class Reading:
-    """What was read, and when."""
+    """The records that were read, and the times."""
 
     def __init__(self, wanted: int) -> None:
         self.records = self.size_bytes = self.offsets = self.first_records = 0

@@ -1,4 +1,4 @@
-"""What comes of `scripts/bench throughput`: the table, the targets that were missed, the bars of the chart."""
+"""The report of `scripts/bench throughput`: table, missed targets, and the bars of the chart."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OWN = (COLUMNS.name, ROWS.name)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """How many times a peer's rate kwire's has to be, at least."""
+    """The least factor of kwire's rate to that of a peer."""
 
     own: Contender
     peer: Contender

@@ -170,7 +170,7 @@ CASES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """What a reader of a whole topic finds: how many, the bytes of keys and values, the sum of all offsets."""
+    """The content of a topic: the number of records, the bytes of keys and values, the sum of all offsets."""
 
     records: int
     size_bytes: int

@@ -46,7 +46,7 @@ class WrongAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contender:
-    """Who takes part: its name for the reader, its title for the table; a `peer` needs what is pinned for peers."""
+    """A contender: its name for the reader, its title for the table; a `peer` needs what is pinned for peers."""
 
     name: str
     title: str
@@ -65,7 +65,8 @@ CONTENDERS = (COLUMNS, ROWS, JAVA, CONSUME, POLL, AIOKAFKA, KAFKA_PYTHON)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Turn:
-    """What one process took. Rates are records per second; the steady one leaves out all before the first record."""
+    """The measurements of one process. Rates are records per second; the steady one leaves out all before the first
+    record."""
 
     rate: float
     steady_rate: float
@@ -75,7 +76,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What a process said and used."""
+    """The output of a process, and the resources that it used."""
 
     output: str
     cpu_s: float

@@ -31,7 +31,7 @@ COMMIT_INTERVAL_S = 0.2
 
 
 class Approach(Enum):
-    """What happens while records of partitions that are asked back are still in work."""
+    """What happens to partitions that are revoked while their records are still in work."""
 
     BLOCKS = "blocks"
     """The listener waits for them (the proposal's approach 2), and so does the poll loop around it."""

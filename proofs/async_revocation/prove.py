@@ -69,7 +69,7 @@ class Rebalance(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one group. Rates are records a second."""
+    """The outcome of one group. Rates are records a second."""
 
     group: Group
     approach: Approach

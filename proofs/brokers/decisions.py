@@ -1,4 +1,4 @@
-"""What is decided about answers of a broker that are not Kafka's: who is right, and what kwire does about it.
+"""Decisions about answers of a broker that differ from Kafka's: who is right, and what kwire does about it.
 
 Every difference that `scripts/prove brokers` finds has a decision here, and every decision a difference: else it fails.
 """

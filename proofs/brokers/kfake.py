@@ -1,4 +1,4 @@
-"""What is decided about answers of kfake, franz-go's broker.
+"""Decisions about answers of kfake, franz-go's broker.
 
 It is made to test clients of Kafka with, so where the protocol's definition leaves something open, Kafka is right. What
 it leaves out on purpose stands in its own list, `skipped_features`.

@@ -1,4 +1,4 @@
-"""What came of one broker, and what of it is kept in docs/brokers.json."""
+"""The outcome of one broker, and the part of it that is kept in docs/brokers.json."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Facts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """Of one run of tests: how many passed, which did not, and which were skipped, with why."""
+    """The result of one run of tests: how many passed, which failed, and which were skipped, with the reasons."""
 
     passed: int
     failed: Sequence[str]
@@ -62,7 +62,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one broker; of tests that it was not asked to pass, None."""
+    """The outcome of one broker; None for tests that it was not asked to pass."""
 
     results: Sequence[Result]
     core: Counted
@@ -87,7 +87,7 @@ class Outcome:
 
 
 def facts(outcome: Outcome) -> Facts:
-    """What the page tells of a broker."""
+    """The facts about a broker that the page shows."""
     passed, failed, absent = (str(outcome.count(status)) for status in CaseStatus)
     core, kip_848, others = str(outcome.core), outcome.consumer_protocol or "not offered", outcome.others or "not run"
     return {

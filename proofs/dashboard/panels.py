@@ -1,4 +1,4 @@
-"""What the dashboard in docs/grafana.json asks for, and a Prometheus that answers it."""
+"""The queries of the dashboard in docs/grafana.json, and a Prometheus that answers them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ HOW_TO_GET_IT = (
 
 
 class Query(NamedTuple):
-    """What one panel asks for, once or more often."""
+    """A query of a panel, which may have several."""
 
     expression: str
     legend: str

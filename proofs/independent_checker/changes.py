@@ -26,7 +26,7 @@ class Place:
 
 
 class Records:
-    """What was polled in a history, and where."""
+    """The records that were polled in a history, and their places."""
 
     def __init__(self, events: Sequence[Event]) -> None:
         self.events = list(events)

@@ -68,7 +68,7 @@ MEMORY = "-Xmx2g"
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What Jepsen's checker says of a history.
+    """The verdict of Jepsen's checker on a history.
 
     Args:
         bad: what makes it bad, and how often: "lost-write=1".

@@ -32,7 +32,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Poll:
-    """What one poll returned, by key: offsets and values, in order. None while it is under way."""
+    """The records of one poll, by key: offsets and values, in order. None while it is under way."""
 
     records: Mapping[int, tuple[tuple[int, str], ...]] | None = None
 

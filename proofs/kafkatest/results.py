@@ -1,4 +1,4 @@
-"""What came of the tests: kept in docs/kafkatest.json, told in docs/kafkatest.md."""
+"""Results of the tests: kept in docs/kafkatest.json, shown in docs/kafkatest.md."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ PLUG_INS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a test."""
+    """The result of a test."""
 
     passed: bool
     tries: int

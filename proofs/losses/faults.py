@@ -70,7 +70,7 @@ class Fault(Enum):
 
 
 class TimeLimitError(Exception):
-    """What the handler of SIGALRM raises: somebody's time limit."""
+    """Raised by the handler of SIGALRM: a time limit is over."""
 
 
 class TroubleError(Exception):

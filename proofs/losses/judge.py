@@ -28,7 +28,7 @@ NEW_FROM = 80  # with parallel rebalance: what lies in front is a lag, these are
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the records of a cell."""
+    """The outcome of the records of a cell."""
 
     way: Way
     fault: Fault

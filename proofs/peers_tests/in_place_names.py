@@ -1,4 +1,4 @@
-"""What the command and its plugin, which is imported in another process, have to agree on."""
+"""Names that the command shares with its plugin, which is imported in another process."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ TIMEOUT_S = 1_800
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of one peer's tests, by name; of those that were not run, with why."""
+    """The results of one peer's tests by name; for those that were not run, the reasons."""
 
     peer: Peer
     version: str

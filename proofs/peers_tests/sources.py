@@ -1,4 +1,4 @@
-"""Where the peers' tests come from: the sdist of the pinned release, which pip fetches into the cache, or a checkout.
+"""Sources of the peers' tests: the sdist of the pinned release, which pip fetches into the cache, or a checkout.
 
 Nothing of theirs is kept in this repository. An sdist without tests (aiokafka's and confluent-kafka's) cannot be used:
 then somebody who has the repository names a checkout of it.

@@ -1,4 +1,4 @@
-"""What `prove.py` is made of: members that are processes, the records they are sent, what they have told."""
+"""Parts of `prove.py`: members as processes, the records that they get, and their reports."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ class KeyedTraffic(threading.Thread):
 
 @dataclass(slots=True)
 class Verdict:
-    """What the story says of order and of what ran again."""
+    """The verdict on order and on records that ran again."""
 
     out_of_order: list[str] = field(default_factory=list)
     overlapping: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What is wrong with a login or a certificate: which error says so, and how soon."""
+"""Refusals of logins and certificates: which error is raised, and how soon."""
 
 from __future__ import annotations
 

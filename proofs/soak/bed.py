@@ -41,7 +41,7 @@ TOPIC_SETTINGS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bed:
-    """What a soak runs on.
+    """The testbed of a soak.
 
     Args:
         certificate: the file of the clients' certificate and its key.

@@ -27,7 +27,7 @@ def runs_of(offsets: Iterable[int]) -> list[Run]:
 
 
 class Coverage:
-    """What was read of one partition, by anybody.
+    """The offsets of one partition that any member has read.
 
     `again` counts records that were there already.
     """

@@ -52,7 +52,7 @@ class Member(GuardedProcess):
 
 
 class Told:
-    """What a member says: see `member.Report`."""
+    """A report of a member: see `member.Report`."""
 
     def __init__(self, way: str, said: dict[str, object]) -> None:
         self.way = way

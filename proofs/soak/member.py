@@ -45,7 +45,7 @@ stop = threading.Event()
 
 
 class Report:
-    """What was read since it was last told. Any thread may write."""
+    """The records that were read since the last report. Any thread may write."""
 
     def __init__(self, *, each_poll: bool) -> None:
         self._each_poll = each_poll

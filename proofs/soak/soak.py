@@ -50,7 +50,7 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What was asked for."""
+    """The arguments of the soak."""
 
     hours: float
     per_second: int

@@ -1,4 +1,4 @@
-"""What is in a table that Spark's file sink writes, without Spark: the files that its log counts, and the rows in them.
+"""Reads a table of Spark's file sink without Spark: the files that its log names, and their rows.
 
 The sink writes files first, and then their names into `_spark_metadata/<batch>`; every so often a `<batch>.compact` has
 all of them. A file that no entry names was left by a batch that did not end, and is no part of the table.
@@ -47,7 +47,7 @@ def offsets(paths: Iterable[Path]) -> dict[int, np.ndarray[tuple[int], np.dtype[
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """How a table and a topic agree."""
+    """The comparison of a table with a topic."""
 
     rows: int
     missing: int

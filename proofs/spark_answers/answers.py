@@ -1,4 +1,4 @@
-"""How two sources' answers to one read are compared, for `scripts/prove spark-answers`: schemas, tasks, and rows with
+"""Comparison of two sources' answers to one read, for `scripts/prove spark-answers`: schemas, tasks, and rows with
 their order inside each partition; for wrong reads, what they say."""
 
 from __future__ import annotations

@@ -35,12 +35,12 @@ SHOWN = 600
 
 
 class SinkError(Exception):
-    """What a story's sink fails of."""
+    """Raised by the sink of a story."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one run came to.
+    """The outcome of one run.
 
     Args:
         content: its rows, and what Spark says of them, as JSON.
