@@ -137,7 +137,7 @@ class ConsumerConfig(SecurityConfig):
         None,
         "A smaller lag is caught up with beside the newest records, too, if its first record is at least this old.",
         optional_integer(1),
-        shown_default="however old it is",
+        shown_default="not set: a smaller lag is read in order",
     )
     parallel_rebalance_head_share: float = setting(
         0.5, "The share of fetched bytes that the newest records have, while there is a lag: between 0 and 1.", share()

@@ -209,8 +209,10 @@ class NetworkClient:
 
     def broker_failures(self, now_ms: float) -> list[BrokerConnectionFailure]:
         """The addresses where nobody is of use at the moment, or whose first answers do not come."""
-        silent = {each.node.address: each for each in self._silent(now_ms)}
-        return list({**silent, **self._failures.by_address(self._addresses_in_use())}.values())
+        found = self._failures.by_address(self._addresses_in_use())
+        for each in self._silent(now_ms):
+            found.setdefault(each.node.address, each)
+        return list(found.values())
 
     def throttled_until_ms(self, now_ms: float) -> dict[Address, float]:
         """Until when brokers hold this client back, by address; of those that do."""

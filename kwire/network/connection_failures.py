@@ -8,7 +8,7 @@ its failure is over once any broker was of use.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -138,7 +138,7 @@ class ConnectionFailures:
                 return failure.error
         return None
 
-    def by_address(self, in_use: Collection[Address]) -> Mapping[Address, BrokerConnectionFailure]:
+    def by_address(self, in_use: Collection[Address]) -> dict[Address, BrokerConnectionFailure]:
         """The addresses that have no usable connection now, each with the failures of all its connections in one."""
         found: dict[Address, BrokerConnectionFailure] = {}
         for failure in self._failures.values():

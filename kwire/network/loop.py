@@ -56,9 +56,11 @@ class Waker:
             self._asleep.deadline = at_s
 
     async def sleep(self, duration_ms: float) -> None:
-        with trio.move_on_after(max(0.0, duration_ms) / 1000.0) as self._asleep:
-            await self._event.wait()
-        self._asleep = None
+        try:
+            with trio.move_on_after(max(0.0, duration_ms) / 1000.0) as self._asleep:
+                await self._event.wait()
+        finally:  # also when the run ends: no turn is taken beside a loop that is gone
+            self._asleep = None
         self._event = trio.Event()
 
 
@@ -92,7 +94,7 @@ class NetworkLoop:
         self._inbox = Inbox(managers, self._on_close, self._on_describe, read_committed=read_committed)
         self._describe = describe
         self._closing: Close | None = None
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self.turns = 0
 
     @property
@@ -128,7 +130,7 @@ class NetworkLoop:
             return
         try:
             wake_at_ms = self.turn(self._now_ms(), may_be_short=True)
-        except Exception as error:  # noqa: BLE001  not the connection's: the loop dies of it
+        except BaseException as error:  # noqa: BLE001  not the task's: the loop dies of it
             self._error = error
             self._waker.wake()
         else:

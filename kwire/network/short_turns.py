@@ -18,7 +18,7 @@ CONCERN_NO_OTHERS = COMMITS | {RecordsDelivered}
 
 
 class ShortTurns:
-    """Makes turns short in which an answer has brought records and nothing else, or which are about one commit.
+    """Makes turns short in which an answer has brought records and nothing else, or which are only about commits.
 
     While records flow, or each of them is committed, most turns are like that. To poll all managers takes longer than
     what there is to do, and tells none of them anything. So
@@ -62,19 +62,19 @@ class ShortTurns:
         """
         fetch, commits = managers.main.fetch, self._commits_alone(managers, answers)
         requests: Sequence[AnyUnsentRequest] = ()
-        is_all = False
+        is_all, wake_at_ms = False, now_ms + OTHERS_WAIT_MS
         if fetch.may_poll_early:
             requests = fetch.poll(now_ms).requests
             is_all = bool(requests) and answers == 1
         elif commits is not None:
-            requests = commits.poll(now_ms).requests
+            requests, commits_at_ms = commits.poll(now_ms)
+            wake_at_ms = min(wake_at_ms, commits_at_ms)
             is_all = not commits.has_unsent
-        client_at_ms = now_ms + OTHERS_WAIT_MS
         if requests:
             client.send(requests, now_ms)
-            client_at_ms = min(client_at_ms, client.poll(now_ms))
+            wake_at_ms = min(wake_at_ms, client.poll(now_ms))
         self._announce()
-        return client_at_ms if is_all and len(managers.cursors) == 1 else None
+        return wake_at_ms if is_all and len(managers.cursors) == 1 else None
 
     def end(self) -> None:
         """This turn is no short one: all managers are polled."""

@@ -5,7 +5,7 @@ A partition whose committed position is known is held until it is known how long
 main cursor is sought to the end, and what lies in front of it is added to the partition's `CatchUpState`, beside what
 earlier owners have left. From there children take their parts, the lowest first; when a part has been returned to the
 application, the child takes the next one, or stays on standby. Everything here is about one assignment: when a
-partition goes, so does its state, and the next owner begins with what was committed (`parallel_rebalance.py`).
+partition goes, so does its state, and the next owner begins with what was committed (`commits.py`).
 """
 
 from __future__ import annotations

@@ -201,6 +201,20 @@ def test_a_bug_that_looks_like_a_lost_connection_is_a_bug_all_the_same(
         consumer.end_offsets([TP], timeout=5)
 
 
+def test_whatever_a_turn_for_an_event_raises_is_named(
+    consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That turn runs in trio's task for calls of other threads, which knows but one answer to an exception: that trio
+    itself is broken."""
+
+    def bug(*_: object) -> None:
+        raise SystemExit(3)
+
+    monkeypatch.setattr(consumer._session.link.mailbox, "drain", bug)
+    with pytest.raises(InternalError, match=r"died: SystemExit\(3\)"):
+        consumer.end_offsets([TP], timeout=5)
+
+
 def test_only_what_changes_is_asked_for_again(consumer: Consumer[bytes, bytes], broker: ScriptedBroker) -> None:
     """KIP-227: the second fetch of a session names no partition."""
     first, second = [request for _, request, _ in broker.asked if isinstance(request, FetchRequest)][:2]
