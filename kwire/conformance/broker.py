@@ -168,7 +168,7 @@ class JudgedBroker:
         """Metadata of the cluster and of these topics, without creating them."""
         return self.ask(_about(*topics))
 
-    # --- creating ----------------------------------------------------------------------------------------------
+    # --- creating --------------------------------------------------------------------------------------------
 
     def new_name(self) -> str:
         """A unique name."""
@@ -207,7 +207,7 @@ class JudgedBroker:
         return topic
 
     def _is_known_at(self, address: BrokerAddress, name: str) -> bool:
-        """Whether another broker knows the topic; one that cannot be asked is not waited for."""
+        """Whether another broker knows the topic; True for a broker that does not answer."""
         if address in self._silent:
             return True
         try:

@@ -112,7 +112,7 @@ class ClassicJoiner:
         return answer
 
     def join(self) -> JoinGroupResponse:
-        """Join as the only one that still has to."""
+        """Join as the last member that the rebalance waits for."""
         self.send_join()
         return self.receive_join()
 

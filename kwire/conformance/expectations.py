@@ -52,5 +52,5 @@ def only(items: Iterable[T], what: str) -> T:
 
 
 def the(items: Iterable[T], wanted: Callable[[T], bool], what: str) -> T:
-    """The one item among others that is `wanted`. Raises: NonconformanceError, as `only`."""
+    """The only item for which `wanted` is true. Raises: NonconformanceError, as `only`."""
     return only((item for item in items if wanted(item)), what)

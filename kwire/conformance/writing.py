@@ -68,7 +68,7 @@ def append(
     version: int | None = None,
     transactional_id: str | None = None,
 ) -> PartitionProduceResponse:
-    """Append a batch and answer what the broker said."""
+    """Append a batch. Returns the broker's answer."""
     return the_partition(broker.ask(produce_request(topic, batch, transactional_id=transactional_id), version))
 
 

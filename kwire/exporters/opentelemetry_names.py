@@ -100,7 +100,7 @@ def instrument_of(row: Description) -> Instrument | None:
 
 
 def instrument_of_metric(metric: MetricName) -> Instrument | None:
-    """The same, of one that has a number."""
+    """The instrument of a metric that has a value."""
     return _ROWS.get((metric.group, tuple(word for word, _ in metric.tags[1:]), metric.name))
 
 

@@ -83,7 +83,8 @@ class GroupReport:
 
 
 def ends_of(view: ClusterView, partitions: list[TopicPartition]) -> dict[TopicPartition, int | None]:
-    """Of topic after topic: one that was deleted, or is hidden from us, has no end, and takes no other with it."""
+    """The ends of partitions, looked up topic by topic, so that one that was deleted or may not be read does not affect
+    others."""
     found: dict[TopicPartition, int | None] = {}
     for topic in dict.fromkeys(partition.topic for partition in partitions):
         wanted = [partition for partition in partitions if partition.topic == topic]

@@ -39,7 +39,7 @@ class GroupState:
 
     Attributes:
         type: classic or consumer (KIP-848).
-        assignor: Who shares out the partitions, if the coordinator says so.
+        assignor: The assignor, if the coordinator names it.
     """
 
     group: str

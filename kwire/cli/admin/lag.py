@@ -50,7 +50,7 @@ def lag_rows(
 
 
 def total_lag(rows: Sequence[LagRow]) -> int:
-    """Of all partitions whose lag is known."""
+    """The sum of the lags of all partitions whose lag is known."""
     return sum(row.lag or 0 for row in rows)
 
 

@@ -19,7 +19,7 @@ def compiled(pattern: str | None) -> re.Pattern[str]:
 
 
 def named(what: str, names: Sequence[str] | None, more: Sequence[str] | None) -> list[str]:
-    """Those given as arguments and by the option. Raises: ConfigError, if there are none."""
+    """The names from arguments and the option. Raises: ConfigError, if there are none."""
     found = list(dict.fromkeys([*(names or ()), *(more or ())]))
     if not found:
         raise ConfigError(f"which {what}? Name one, or several")
@@ -27,7 +27,7 @@ def named(what: str, names: Sequence[str] | None, more: Sequence[str] | None) ->
 
 
 def the_one(what: str, names: Sequence[str] | None, more: Sequence[str] | None) -> str:
-    """The same, of a command that is about one. Raises: ConfigError, unless it is one."""
+    """The only name from arguments and the option. Raises: ConfigError, unless there is exactly one."""
     found = named(what, names, more)
     if len(found) > 1:
         raise ConfigError(f"this is about one {what} at a time, not about {', '.join(found)}")
@@ -40,5 +40,5 @@ def json_lines(value: object) -> Iterator[str]:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """To standard output, as a whole."""
+    """Print lines to standard output in one write."""
     Output.standard().write("".join(f"{line}\n" for line in lines).encode())

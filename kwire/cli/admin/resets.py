@@ -13,7 +13,7 @@ from kwire.model import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """One partition's commit before and after."""
+    """The commit of one partition before and after a reset."""
 
     partition: TopicPartition
     before: int | None

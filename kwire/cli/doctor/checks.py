@@ -38,7 +38,7 @@ NEEDED = (
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One step, and what it has come to.
+    """One step and its result.
 
     Attributes:
         name: Such as "TCP".

@@ -320,8 +320,8 @@ class AIOKafkaConsumer:
     async def _kwire_next_of(
         self, partitions: Collection[TopicPartition], wait_s: float, most: int
     ) -> RecordsOfPartitions:
-        """Those of some partitions; the others are held back meanwhile, and what is at hand of them is kept. So is what
-        comes of those that are assigned in the poll."""
+        """Records of some partitions. The other ones are held back meanwhile, and their buffered records are kept, also
+        those of partitions that are assigned during the poll."""
         session, wanted = self._kwire_consumer._session, {TopicPartition(*tp) for tp in partitions}
         others = self._kwire_consumer.assignment() - wanted
         session.state.delivery.interrupt()

@@ -124,7 +124,7 @@ class SaslAuthenticationFailedError(SaslAuthenticationFailed, AuthenticationFail
     """The broker refuses user name and password, or the token."""
 
 
-# --- exceptions that have another name in aiokafka, or other flags ----------------------------------------------------
+# --- exceptions that have another name in aiokafka, or other flags ------------------------------------------------
 
 
 class ConcurrentTransactionsError(RetriableError, ConcurrentTransactions):
@@ -169,7 +169,7 @@ GroupIdNotFoundError = GroupIdNotFound
 MemberIdRequiredError = MemberIdRequired
 
 
-# --- exceptions that aiokafka does not have
+# --- exceptions that aiokafka does not have -----------------------------------------------------------------------
 # ----------------------------------------------------------------------------
 
 
@@ -443,7 +443,7 @@ class VoterNotFoundError(BrokerResponseError):
     message = "VOTER_NOT_FOUND"
 
 
-# --- translation from kwire's exceptions
+# --- translation from kwire's exceptions --------------------------------------------------------------------------
 # ------------------------------------------------------------------------------------
 
 kafka_errors = by_code(globals())

@@ -163,7 +163,7 @@ class Cluster:
         """Listen; when this returns, clients can connect.
 
         Raises:
-            IllegalStateError: It was started before.
+            IllegalStateError: The cluster was started before.
             OSError: A port is taken.
         """
         if self._thread is not None:
@@ -257,7 +257,7 @@ class Cluster:
         self._do(lambda: trio.lowlevel.spawn_system_task(wait))
         settled.wait()
 
-    # --- addresses and requests -----------------------------------------------------------------
+    # --- addresses and requests ------------------------------------------------------------------------------
 
     @property
     def bootstrap_servers(self) -> str:
@@ -401,7 +401,7 @@ class Cluster:
         """Create a topic. Without `replication` it has one replica for each broker, but no more than three.
 
         Raises:
-            InvalidArgumentError: It exists already, Kafka would not make it, or there are fewer brokers than replicas.
+            InvalidArgumentError: The topic exists, Kafka would refuse it, or there are fewer brokers than replicas.
         """
         replicas = self._usual_replicas if replication is None else replication
         self._do(lambda: self._state.create_topic(name, partitions, replicas, config))

@@ -59,7 +59,7 @@ def move(partition: Partition, node_id: int, brokers: Mapping[int, Broker]) -> N
     """Make this broker the leader; it becomes a replica if it is none, as after a reassignment.
 
     Raises:
-        InvalidArgumentError: It does not run.
+        InvalidArgumentError: The broker does not run.
     """
     if node_id not in brokers or not brokers[node_id].is_active:
         raise InvalidArgumentError(f"broker {node_id} does not run and cannot lead {partition.topic}-{partition.index}")

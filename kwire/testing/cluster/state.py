@@ -120,7 +120,7 @@ class ClusterState:
         """Set the wall clock."""
         self._epoch_ms = wall_clock_ms - self.now_ms()
 
-    # --- time and random numbers -------------------------------------------------------------------------------------
+    # --- time and random numbers -----------------------------------------------------------------------------
 
     def now_ms(self) -> float:
         """The time for timeouts."""

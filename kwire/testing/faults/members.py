@@ -138,7 +138,7 @@ class Members:
         may."""
         self._processes[name].may_end = True
 
-    # --- faults -----------------------------------------------------------------------------------
+    # --- faults ----------------------------------------------------------------------------------------------
 
     def freeze(self, name: str) -> None:
         """Stop the process (SIGSTOP). Returns when it has stopped."""
@@ -169,7 +169,7 @@ class Members:
         self._processes[name].teller.trusts_its_clock = False
         write_shift(self._directory / name / "clock", step_ms)
 
-    # --- state -------------------------------------------------------------------------------
+    # --- state -----------------------------------------------------------------------------------------------
 
     def names(self) -> tuple[str, ...]:
         """The names of the members that run, also of frozen ones, in the order in which they started."""
@@ -281,7 +281,8 @@ class Members:
             self._told.notify_all()
 
     def _judge_end(self, process: MemberProcess) -> None:
-        """Who was not killed has to have closed, and has to have been asked to, unless it may end, or comes back."""
+        """Record a violation if a process has ended in a wrong way. It has to have closed unless it was killed, and it
+        has to have been asked to close, unless it may end by itself or is started again."""
         if process.was_killed or not process.teller.has_started:
             return
         if not process.teller.has_closed:

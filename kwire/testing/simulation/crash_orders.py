@@ -73,7 +73,7 @@ class CrashOutcome:
 
 
 class CrashWorld:
-    """Tells the story of a plan. It is `crash_life.Surroundings`."""
+    """Carries out a plan. It is `crash_life.Surroundings`."""
 
     def __init__(self, script: Script, plan: Plan, judge: Callable[[Callable[[], float]], CrashJudge]) -> None:
         self.script = script
@@ -92,7 +92,7 @@ class CrashWorld:
         self.lines.append(f"{self.script.now_ms():10.1f} ms  {text}")
 
     def live(self) -> None:
-        """The story."""
+        """Carry out the plan."""
         script = self.script
         script.cluster.create_topic(TOPIC, self.plan.partitions, 1)
         script.cluster.groups.offsets.on_put = self._on_put

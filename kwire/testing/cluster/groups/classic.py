@@ -187,7 +187,7 @@ class ClassicGroup:
         self.roster.remove(member.member_id)
 
     def fence(self, member: ClassicMemberEntry) -> None:
-        """Somebody else came with the member's instance id: whatever it waits for is refused."""
+        """Fence a member whose instance id another one has: the answers that it waits for are errors."""
         self.end_session(member.member_id)
         self.roster.pending_syncs.pop(member.member_id, None)
         member.refuse(ErrorCode.FENCED_INSTANCE_ID)
@@ -317,7 +317,7 @@ class ClassicGroup:
         self.logged = LoggedGroup.of(self)
 
     def coordinator_moved(self, now_ms: float) -> None:
-        """Another broker took over: it knows the last assigned generation, and nothing of a rebalance under way."""
+        """Move to another broker, which knows the last assigned generation, and nothing of a rebalance under way."""
         self.abandon(ErrorCode.NOT_COORDINATOR)
         self.timers.clear()
         self.logged.restore(self)
@@ -326,7 +326,7 @@ class ClassicGroup:
         self._restart_sessions(now_ms)
 
     def die(self) -> None:
-        """It has been deleted, or gave way to a consumer group."""
+        """End the group: it was deleted, or a consumer group replaces it."""
         self.abandon(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.timers.clear()
         self._to(ClassicGroupState.DEAD)

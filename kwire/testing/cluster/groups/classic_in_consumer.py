@@ -106,7 +106,7 @@ def _check_join(world: MigratingWorld, group: ConsumerGroup, request: JoinGroupR
 
 
 def _change(joining: _Joining, holder: ConsumerMember | None) -> Change:
-    """Who joins, and what becomes of it.
+    """The member that joins, before and after that.
 
     Raises:
         Refusal: UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID.

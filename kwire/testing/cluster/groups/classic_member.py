@@ -45,7 +45,7 @@ class ClassicMemberEntry:
         return not self.is_new and (self.waiting_join is not None or self.waiting_sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Its subscription under that protocol."""
+        """The subscription of the member for this protocol."""
         return dict(self.protocols).get(protocol or "", b"")
 
     def vote(self, candidates: Collection[str]) -> str:

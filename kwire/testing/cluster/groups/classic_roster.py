@@ -28,7 +28,7 @@ class Roster:
         self.pending_joins: dict[str, None] = {}
         """Ids that were handed out with MEMBER_ID_REQUIRED and not come back yet (KIP-394)."""
         self.pending_syncs: dict[str, None] = {}
-        """Who has joined this generation and has not sent SyncGroup."""
+        """Members that have joined this generation and have not sent SyncGroup."""
         self.leader_id: str | None = None
 
     # --- coming and going ------------------------------------------------------------------------------------

@@ -181,7 +181,7 @@ class ConsumerGroup:
             raise GroupRefusal(ErrorCode.GROUP_MAX_SIZE_REACHED)
 
     def _change(self, request: ConsumerGroupHeartbeatRequest, client: Client) -> Change:
-        """Who sent the heartbeat, and what becomes of it."""
+        """The member that has sent the heartbeat, before and after it."""
         member_id = request.member_id or self.world.new_member_id()
         joins = request.member_epoch == NEW
         successor_of = None
@@ -362,7 +362,7 @@ class ConsumerGroup:
             self.assignment_epoch = self.epoch
 
     def coordinator_moved(self, now_ms: float) -> None:
-        """Another broker took over: all of the group is in its log, and only the clocks begin anew."""
+        """Move to another broker, which reads the whole group from the log; only the timers begin again."""
         self.timers.clear()
         for member in self.members.values():
             self.start_session(member.member_id, self.world.session_timeout_ms, now_ms)

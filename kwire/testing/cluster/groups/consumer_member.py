@@ -91,7 +91,7 @@ class ConsumerMember:
         return replace(self, epoch=LEAVING_FOR_A_WHILE, revoking={}, assigned=waiting)
 
     def succeeded_by(self, member_id: str) -> ConsumerMember:
-        """Who takes this static member's place."""
+        """The member that replaces this static member."""
         return replace(self, member_id=member_id, epoch=NEW, previous_epoch=NEW)
 
     def owned_since(self, topic_id: UUID, partition: int) -> int | None:

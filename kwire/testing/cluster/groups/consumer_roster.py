@@ -60,7 +60,7 @@ class ConsumerRoster:
         return found
 
     def owner(self, topic_id: UUID, partition: int) -> str | None:
-        """Who holds that partition, or has to give it up and did not say yet that it did."""
+        """The member that owns the partition, or has to revoke it and has not confirmed that yet."""
         return self._owners.get((topic_id, partition))
 
     def target(self, member_id: str) -> Target:

@@ -86,7 +86,7 @@ class _Alike:
         self._quota, self._extra = divmod(len(self._wanted), len(task.members))
 
     def plan(self) -> Plan:
-        """Who gets what."""
+        """The assignment."""
         kept: dict[str, list[TopicPartition]] = {}
         room: dict[str, int] = {}
         given_up: list[TopicPartition] = []
@@ -144,7 +144,7 @@ class _Mixed:
         }
 
     def plan(self) -> Plan:
-        """Who gets what."""
+        """The assignment."""
         self._keep()
         topics = sorted(self._subscribers, key=self._urgency)
         for topic in topics:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """Who sent a request, as far as groups care, and in which version of it."""
+    """The client that has sent a request, and the version of the request."""
 
     client_id: str
     client_host: str

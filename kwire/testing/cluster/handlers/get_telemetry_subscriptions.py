@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def handle(request: GetTelemetrySubscriptionsRequest, call: Call) -> GetTelemetrySubscriptionsResponse:
-    """The same for every client."""
+    """The subscription, which is the same for every client."""
     wanted = call.cluster.metrics_subscription
     if wanted is None:
         return GetTelemetrySubscriptionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

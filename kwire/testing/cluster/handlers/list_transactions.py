@@ -21,7 +21,7 @@ _STATES = [status.value for status in TransactionStatus]
 
 
 async def handle(request: ListTransactionsRequest, call: Call) -> ListTransactionsResponse:
-    """Those that pass all filters; states that do not exist are named, and let nothing pass."""
+    """The transactional ids that pass all filters; unknown states are named in the answer, and match nothing."""
     try:
         pattern = re.compile(request.transactional_id_pattern or ".*", re.DOTALL)
     except re.error:

@@ -16,7 +16,7 @@ class AuthenticationRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a client has proved to be, and until when that holds, by the wall clock; None for as long as it likes."""
+    """The identity of a client, and until when it is valid, by the wall clock; None without a limit."""
 
     name: str
     expires_at_ms: float | None = None

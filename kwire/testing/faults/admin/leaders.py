@@ -20,7 +20,7 @@ from kwire.testing.faults.admin.wire import (
 
 
 class Leaders:
-    """Of any partitions."""
+    """The leaders of partitions."""
 
     def __init__(self, client: AdminClient, topics: Topics, brokers: Brokers) -> None:
         self._client = client
@@ -28,7 +28,7 @@ class Leaders:
         self._brokers = brokers
 
     def of(self, partition: TopicPartition) -> int:
-        """The broker that leads it, once one does."""
+        """The broker that leads the partition, once one does."""
         return wait_for(lambda: self._led(partition), f"{partition} has a leader").leader
 
     def prepare_move(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
