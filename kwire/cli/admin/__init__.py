@@ -1,1 +1,2 @@
-"""What `kwire topics`, `groups` and `produce` ask brokers: topics, offsets, groups, as values; and the commands."""
+"""The commands `kwire topics`, `groups` and `produce`, and their requests to brokers about topics, offsets and
+groups."""

@@ -1,4 +1,4 @@
-"""Brokers, topics and offsets, as the cluster tells them now."""
+"""The view of a cluster: its brokers, topics and offsets, as it answers now."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from kwire.protocol.messages.metadata import (
 T = TypeVar("T")
 
 EARLIEST, LATEST = -2, -1
-"""Times that ListOffsets knows."""
+"""The special times of ListOffsets."""
 CONSUMER = -1
-"""The replica id of who is none."""
+"""The replica id of a client, which is no replica."""
 
 RETRY_PAUSE_S = 0.1
 RETRY_TIMEOUT_S = 15.0
@@ -66,7 +66,7 @@ class TopicState:
 
 
 class ClusterView:
-    """Asks about a cluster. Raises `KafkaError` for what cannot be told."""
+    """Asks a cluster for metadata and offsets. Raises `KafkaError` if there is no answer."""
 
     def __init__(self, client: BrokerClient) -> None:
         self.client = client
@@ -81,7 +81,7 @@ class ClusterView:
         return sorted((_topic(topic) for topic in answer.topics if not topic.error_code), key=lambda topic: topic.name)
 
     def topics_named(self, names: Collection[str]) -> list[TopicState]:
-        """These topics, in this order. Raises: InvalidArgumentError, over one that does not exist."""
+        """These topics, in this order. Raises: InvalidArgumentError, if one does not exist."""
         found = self._metadata(names)
         for topic in found.topics:
             if ErrorCode.of(topic.error_code) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -92,10 +92,10 @@ class ClusterView:
         return [states[name] for name in names]
 
     def topic_to_write(self, name: str) -> TopicState:
-        """The topic. One that does not exist is made, where brokers make topics that somebody writes to.
+        """The topic. One that does not exist is created, if brokers auto-create topics.
 
         Raises:
-            InvalidArgumentError: It does not exist, and no broker made it within a few seconds.
+            InvalidArgumentError: The topic does not exist, and no broker has created it within a few seconds.
         """
         wanted = [MetadataRequestTopic(name=name)]
         request = MetadataRequest(topics=wanted, allow_auto_topic_creation=True)

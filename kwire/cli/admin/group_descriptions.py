@@ -1,4 +1,5 @@
-"""State and members of a group, by the request for each kind: the consumer protocol (KIP-848), and the classic one."""
+"""State and members of a group, by a request for each protocol: the consumer protocol (KIP-848), and the classic
+one."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def describe_consumer_group(client: BrokerClient, group: str, coordinator: Endpo
 
 
 def describe_classic_group(client: BrokerClient, group: str, coordinator: Endpoint) -> tuple[GroupState | None, int]:
-    """A group of the classic protocol, or one that there is not."""
+    """A group of the classic protocol, or one that does not exist."""
     (found,) = client.ask(DescribeGroupsRequest(groups=[group]), coordinator).groups
     code = ErrorCode.of(found.error_code)
     if code is ErrorCode.GROUP_ID_NOT_FOUND:

@@ -1,4 +1,4 @@
-"""A group with its lag, asked for and as text or JSON: what `describe` and `watch` print."""
+"""The report of a group with its lag, as text or JSON, which `describe` and `watch` print."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class GroupReport:
 
     @classmethod
     def of(cls, view: ClusterView, group: str) -> GroupReport:
-        """Ask for it. Raises: KafkaError."""
+        """Look the group up. Raises: KafkaError."""
         groups = Groups(view)
         state = groups.describe(group)
         committed = {} if state.state == DEAD else groups.committed(group)
@@ -34,7 +34,7 @@ class GroupReport:
         return self.state.state == DEAD
 
     def lines(self, rates: Mapping[TopicPartition, float] | None = None) -> Iterator[str]:
-        """For people."""
+        """The report as text."""
         if self.is_missing:
             yield f"{self.state.group}: there is no such group, or it has neither members nor commits"
             return
@@ -49,7 +49,7 @@ class GroupReport:
             )
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """The report as values for JSON."""
         state = self.state
         return {
             "group": state.group,

@@ -1,4 +1,4 @@
-"""What the cluster tells about groups, as values."""
+"""Values for the answers of a cluster about groups."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from kwire.config import Endpoint
 from kwire.model import TopicPartition
 
 EMPTY, DEAD = "Empty", "Dead"
-"""States of groups without members, and of those that there are not."""
+"""The states of groups without members, and of groups that do not exist."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupListing:
-    """A group, as short as it gets."""
+    """A group in a list."""
 
     group: str
     state: str
@@ -24,7 +24,7 @@ class GroupListing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member, and what it has."""
+    """A member and its partitions."""
 
     member_id: str
     instance_id: str | None

@@ -1,4 +1,4 @@
-"""Groups, as their coordinators tell them: which there are, who is in them, what they have committed; and commits."""
+"""Groups, by requests to their coordinators: the list of groups, their members and commits; and commits for them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NAMES_UP_TO = 9
 
 
 class Groups:
-    """Asks the coordinators of groups. Raises `KafkaError` for what cannot be told."""
+    """Asks the coordinators of groups. Raises `KafkaError` if there is no answer."""
 
     def __init__(self, view: ClusterView) -> None:
         self._client = view.client
@@ -61,7 +61,7 @@ class Groups:
     def describe(self, group: str) -> GroupState:
         """State and members; the state Dead if there is no such group."""
         found = self._described(group, describe_consumer_group) or self._described(group, describe_classic_group)
-        assert found is not None  # the classic answer is one of a dead group, if it is none of a living one
+        assert found is not None  # the classic request answers a dead group if there is no such group
         return found
 
     def _described(self, group: str, describe: Describe) -> GroupState | None:
@@ -71,7 +71,7 @@ class Groups:
         return self._at_coordinator(group, ask, lambda found: found[1])[0]
 
     def committed(self, group: str) -> dict[TopicPartition, int]:
-        """Where the group stands, of each partition that it has committed."""
+        """The committed offset of each partition that the group has committed."""
 
         def request(version: int) -> OffsetFetchRequest:
             if version >= MANY_GROUPS_FROM:
@@ -97,7 +97,7 @@ class Groups:
         return offsets
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, ErrorCode]:
-        """Commit for a group without members; what became of each partition."""
+        """Commit for a group without members. Returns the result of each partition."""
         by_topic: defaultdict[str, list[OffsetCommitRequestPartition]] = defaultdict(list)
         for (topic, number), offset in offsets.items():
             by_topic[topic].append(OffsetCommitRequestPartition(partition_index=number, committed_offset=offset))
@@ -121,7 +121,7 @@ class Groups:
         return ask_until_final(lambda: ask(self.coordinator(group)), lambda found: [code(found)])
 
     def coordinator(self, group: str) -> Endpoint:
-        """The broker that looks after the group."""
+        """The group's coordinator."""
         answer = ask_until_final(
             lambda: self._client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO),
             lambda answer: [answer.error_code],

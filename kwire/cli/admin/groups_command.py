@@ -1,4 +1,4 @@
-"""`kwire groups`: which there are, how far each is behind, and to set what an empty one has committed."""
+"""`kwire groups`: list and describe groups, show their lag, and reset the commits of an empty one."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def reset_group(
 
 
 def chosen_start(to: str | None, *, to_earliest: bool, to_latest: bool, shift_by: int | None) -> Start | None:
-    """Where to, or None to shift. Raises: ConfigError, unless exactly one thing is wanted."""
+    """The start to reset to, or None to shift. Raises: ConfigError, unless exactly one option is given."""
     given = [to] if to is not None else []
     given += ["earliest"] if to_earliest else []
     given += ["latest"] if to_latest else []

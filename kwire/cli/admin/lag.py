@@ -1,4 +1,4 @@
-"""How far a group is behind: a row for each partition that it has committed, or that a member has."""
+"""The lag of a group: a row for each partition that it has committed, or that a member has."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from kwire.model import TopicPartition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRow:
-    """A partition of a group. What is None is not there: a commit, a member, a leader that says where the log ends."""
+    """A partition of a group. A field is None if there is no commit, no member, or no leader that knows the end of the
+    log."""
 
     topic: str
     partition: int
@@ -27,7 +28,7 @@ class LagRow:
 
 
 def partitions_of(state: GroupState, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-    """All that a lag can be told of."""
+    """The partitions that the group has committed, or that a member has."""
     owned = {partition for member in state.members for partition in member.partitions}
     return sorted(owned | committed.keys())
 
@@ -35,7 +36,7 @@ def partitions_of(state: GroupState, committed: Mapping[TopicPartition, int]) ->
 def lag_rows(
     state: GroupState, committed: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int | None]
 ) -> list[LagRow]:
-    """In the order of topics and partitions."""
+    """The rows in the order of topics and partitions."""
     owners = {partition: member for member in state.members for partition in member.partitions}
     return [
         LagRow(
@@ -55,7 +56,8 @@ def total_lag(rows: Sequence[LagRow]) -> int:
 
 
 def headline(state: GroupState, rows: Sequence[LagRow]) -> str:
-    """As in `billing: Stable, consumer protocol, assignor uniform, 3 members, lag 1,234, coordinator kafka-1:9092`."""
+    """The first line, such as `billing: Stable, consumer protocol, assignor uniform, 3 members, lag 1,234, coordinator
+    kafka-1:9092`."""
     assignor = f", assignor {state.assignor}" if state.assignor else ""
     members = counted(len(state.members), "member")
     return (
@@ -65,7 +67,7 @@ def headline(state: GroupState, rows: Sequence[LagRow]) -> str:
 
 
 def lag_lines(rows: Sequence[LagRow], rates: Mapping[TopicPartition, float] | None = None) -> Iterator[str]:
-    """The rows as a table; with rates, how many records a second the group gets through."""
+    """The rows as a table; with rates, it has the records per second of the group."""
     headings = ["topic", "partition", "committed", "end", "lag", "client", "host"]
     cells: list[list[object]] = [
         [

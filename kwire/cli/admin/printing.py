@@ -1,4 +1,4 @@
-"""How commands about the cluster print: lines, or JSON; and what a pattern on their command line is."""
+"""Output of commands about the cluster, as lines or JSON; and names and patterns on their command lines."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def the_one(what: str, names: Sequence[str] | None, more: Sequence[str] | None) 
 
 
 def json_lines(value: object) -> Iterator[str]:
-    """JSON for programs that people look at as well."""
+    """The value as JSON, indented for reading."""
     yield json.dumps(value, indent=2, ensure_ascii=False)
 
 

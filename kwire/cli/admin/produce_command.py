@@ -86,7 +86,7 @@ def produce_records(
         try:
             _write_all(producing, maker, batches)
         except (ConfigError, KeyboardInterrupt):
-            producing.flush()  # what stands in front of a line that is wrong, or was typed before the end
+            producing.flush()  # the records before an invalid line, or before an interruption
             if producing.count:
                 print(f"kwire: {producing.summary()}", file=sys.stderr)
             raise
@@ -96,7 +96,7 @@ def produce_records(
 
 
 def _write_all(producing: Producing, maker: RecordMaker, batches: Iterable[tuple[list[bytes], bool]]) -> None:
-    """In large batches, but before a pause whatever there is: nobody knows how long it takes."""
+    """Write records in large batches, and all of them before a pause of the input, whose length is not known."""
     for lines, has_more in batches:
         for line in lines:
             producing.add(maker.record(line))
@@ -106,7 +106,7 @@ def _write_all(producing: Producing, maker: RecordMaker, batches: Iterable[tuple
 
 
 class RecordMaker:
-    """Makes records of lines, as the options say. Raises: ConfigError, over options that cannot be."""
+    """Makes records of lines, as the options say. Raises: ConfigError, if options contradict each other."""
 
     def __init__(self, key: str | None, headers: Sequence[str], key_separator: str | None, null: str | None) -> None:
         self._null = None if null is None else unescape("--null", null)
@@ -118,7 +118,7 @@ class RecordMaker:
             raise ConfigError("--key-separator: it is empty")
 
     def record(self, line: bytes) -> RecordToWrite:
-        """Raises: ConfigError, over a line without a key where there should be one."""
+        """Raises: ConfigError, if a line has no key and needs one."""
         from kwire.conformance.batches import RecordToWrite
 
         self._lines += 1

@@ -1,4 +1,4 @@
-"""Records to partitions: which one each goes to, and a Produce request for each full batch."""
+"""A small producer: it chooses a partition for each record, and sends a Produce request for each full batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kwire.protocol.messages.produce import PartitionProduceData, ProduceRequest
 
 BATCH_RECORDS = 1_000
 BATCH_BYTES = 500_000
-"""Half of what brokers take by default (message.max.bytes)."""
+"""Half of the largest batch that brokers accept by default (message.max.bytes)."""
 ALL_REPLICAS = -1
 TIMEOUT_MS = 30_000
 NAMES_UP_TO = 12
@@ -25,7 +25,7 @@ class Producing:
     """Writes records to one topic.
 
     Args:
-        partition: Where to; None to choose by keys.
+        partition: The partition to write to; None to choose by keys.
 
     Raises:
         InvalidArgumentError: There is no such topic or partition.
@@ -47,7 +47,7 @@ class Producing:
         self._written: dict[int, tuple[int, int]] = {}
 
     def add(self, record: RecordToWrite) -> None:
-        """Take a record, and write its partition's if they are many. Raises: KafkaError."""
+        """Add a record, and write the batch of its partition if it is full. Raises: KafkaError."""
         partition = self._partition_of(record)
         size_bytes = len(record.key or b"") + len(record.value or b"")
         if self._waiting_bytes[partition] + size_bytes > BATCH_BYTES:
@@ -58,7 +58,7 @@ class Producing:
             self._write(partition)
 
     def flush(self) -> None:
-        """Write what waits. Raises: KafkaError."""
+        """Write all records that wait. Raises: KafkaError."""
         for partition in sorted(self._waiting):
             self._write(partition)
 

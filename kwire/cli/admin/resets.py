@@ -1,4 +1,4 @@
-"""`kwire groups reset`: which commit each partition would get. Pure: what is there comes in as offsets."""
+"""The plan of `kwire groups reset`: the commit that each partition would get. Pure: offsets are arguments."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class LogRange:
-    """Where a log begins and ends."""
+    """The first offset of a log, and its end."""
 
     begin: int
     end: int
 
     def clamp(self, offset: int) -> int:
-        """The nearest offset that there is: outside the log, members would begin by their reset policy."""
+        """The nearest offset within the log: outside of it, members would begin by their reset policy."""
         return min(max(offset, self.begin), self.end)
 
 
@@ -40,12 +40,12 @@ def plan_resets(
     at_time: Mapping[TopicPartition, int | None],
     shift_by: int | None,
 ) -> list[Reset]:
-    """What would be committed.
+    """The resets that would be committed.
 
     Args:
-        start: Where to; None if commits are only shifted.
-        at_time: The offsets of its time, if it is one; None where all records are older.
-        shift_by: By how many records.
+        start: The start to reset to; None to shift commits.
+        at_time: The offsets for the time of `start`, if it has one; None where all records are older.
+        shift_by: The number of records to shift by.
     """
     resets = []
     for partition, log in sorted(logs.items()):
@@ -75,7 +75,7 @@ def _target(start: Start, log: LogRange, at_time: int | None) -> int:
 
 
 def log_ranges(view: ClusterView, partitions: Collection[TopicPartition]) -> dict[TopicPartition, LogRange]:
-    """Raises: InvalidArgumentError, over a partition without a leader: nobody knows its log."""
+    """Raises: InvalidArgumentError, for a partition without a leader, whose log is unknown."""
     begins, ends = view.offsets(partitions, EARLIEST), view.offsets(partitions, LATEST)
     found: dict[TopicPartition, LogRange] = {}
     for partition in partitions:
@@ -87,7 +87,7 @@ def log_ranges(view: ClusterView, partitions: Collection[TopicPartition]) -> dic
 
 
 def parse_topic(text: str) -> tuple[str, tuple[int, ...]]:
-    """A topic, or some of its partitions as in orders:0,2. Raises: ConfigError."""
+    """Parse a topic, or some of its partitions, such as orders:0,2. Raises: ConfigError."""
     name, colon, numbers = text.partition(":")
     parts = [part.strip() for part in numbers.split(",")] if colon else []
     if not name or not all(part.isdecimal() for part in parts):

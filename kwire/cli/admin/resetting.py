@@ -1,4 +1,4 @@
-"""`kwire groups reset`, carried out: which partitions, what they would get, and the commit."""
+"""`kwire groups reset`: it chooses the partitions, plans their resets, and commits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from kwire.protocol.error_codes import ErrorCode
 
 @dataclass(frozen=True, slots=True)
 class ResetOutcome:
-    """What would be committed, or has been."""
+    """The resets that would be committed, or were."""
 
     group: str
     resets: list[Reset]
@@ -30,7 +30,7 @@ class ResetOutcome:
         return any(self.codes.values())
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """The outcome as text."""
         rows = [
             (each.partition.topic, each.partition.partition, each.before, each.after, self._word(each))
             for each in self.resets
@@ -48,7 +48,7 @@ class ResetOutcome:
         return "committed" if self.is_done else ""
 
     def to_json(self) -> dict[str, object]:
-        """For programs."""
+        """The outcome as values for JSON."""
         return {
             "group": self.group,
             "executed": self.is_done,
@@ -69,7 +69,7 @@ class Resetting:
 
     Args:
         topics: As on the command line: names, or some partitions of one.
-        all_topics: Those that the group has committed.
+        all_topics: Whether to reset all topics that the group has committed.
 
     Raises:
         ConfigError: Neither, or both.
@@ -84,7 +84,7 @@ class Resetting:
         self._topics = [parse_topic(topic) for topic in topics]
 
     def run(self, start: Start | None, shift_by: int | None, *, execute: bool) -> ResetOutcome:
-        """Plan it, and commit if told to.
+        """Plan the resets, and with `execute` commit them.
 
         Raises:
             IllegalStateError: The group has members.
@@ -106,7 +106,7 @@ class Resetting:
         return ResetOutcome(self._group, resets, is_done=True, codes=codes)
 
     def _check_empty(self) -> None:
-        """The coordinator takes such commits only while there are no members; here it is said why."""
+        """Check that the group has no members: otherwise the coordinator would refuse the commit without a reason."""
         state = self._groups.describe(self._group)
         if state.state not in (EMPTY, DEAD):
             clients = ", ".join(sorted({f"{member.client_id} at {member.host}" for member in state.members}))

@@ -1,4 +1,4 @@
-"""How commands come to a cluster: settings, a client, and a word on stderr if no broker answers for a while."""
+"""Connections of commands to a cluster: settings, a client, and a message if no broker answers for a while."""
 
 from __future__ import annotations
 

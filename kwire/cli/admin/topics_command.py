@@ -1,4 +1,4 @@
-"""`kwire topics`: which there are, who leads them, and where their logs begin and end."""
+"""`kwire topics`: list topics, describe their partitions, and print the offsets of their logs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads standard input line by line, and says when nothing more is there yet: people who type make pauses, and so do
+"""Reads standard input line by line, and tells when no more input is there yet: typing users make pauses, and so do
 programs that log."""
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def standard_input() -> Input:
 
 
 def lines_as_they_come(stream: Input) -> Iterator[tuple[list[bytes], bool]]:
-    """Lines without their ends, and whether more is there already."""
+    """Lines without line ends, each with whether more input is there already."""
     rest = b""
     while chunk := stream.read1(CHUNK_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")

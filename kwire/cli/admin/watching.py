@@ -1,4 +1,4 @@
-"""`kwire groups watch`: a group's lag, looked at again and again; on a terminal each look replaces the last."""
+"""`kwire groups watch`: the lag of a group at intervals; on a terminal each report replaces the last one."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ TICK_S = 0.1
 
 
 def watch(view: ClusterView, group: str, *, every_s: float, looks: int | None, is_stopped: Callable[[], bool]) -> None:
-    """Until stopped, or for so many looks. A broker that goes away is told of, and asked again at the next look.
+    """Print reports until stopped, or so many of them. An unreachable broker is reported, and asked again the next
+    time.
 
     Raises:
-        KafkaError: What does not go away by itself.
+        KafkaError: An error that is not temporary.
     """
     output, watched = Output.standard(), _Watched(view, group)
     for look in itertools.count(1):
@@ -43,7 +44,7 @@ def watch(view: ClusterView, group: str, *, every_s: float, looks: int | None, i
 
 
 class _Watched:
-    """A group, and how it stood at the last look."""
+    """A group and its last report."""
 
     def __init__(self, view: ClusterView, group: str) -> None:
         self._view = view
@@ -51,7 +52,7 @@ class _Watched:
         self._before: tuple[GroupReport, float] | None = None
 
     def look(self) -> Iterator[str]:
-        """How it stands now, and how fast it has been since."""
+        """The current report, with the rates since the last one."""
         now, now_ms = GroupReport.of(self._view, self._group), monotonic_ms()
         rates: dict[TopicPartition, float] = {}
         if self._before is not None:
@@ -62,7 +63,7 @@ class _Watched:
 
 
 def _sleep(seconds: float, is_stopped: Callable[[], bool]) -> None:
-    """In short pieces: a signal's handler returns into the sleep that it interrupted."""
+    """Sleep in short pieces: after a signal handler, an interrupted sleep goes on."""
     until_ms = monotonic_ms() + seconds * 1000
     while monotonic_ms() < until_ms and not is_stopped():
         time.sleep(TICK_S)

@@ -1,1 +1,1 @@
-"""`kwire doctor`: what keeps a client from reading, step by step: what is wrong in a sentence, and what to do."""
+"""`kwire doctor`: it checks step by step what keeps a client from reading, and says what is wrong and what to do."""

@@ -1,6 +1,6 @@
-"""From the step that failed and what it raised to what is wrong, in one sentence, and what to do.
+"""Causes of a failed step: from the step and its error to what is wrong, in one sentence, and what to do.
 
-Pure but for the looks that tell two causes apart, which come in as `Look`.
+Pure, except for probes that tell two causes apart, which are passed as `Look`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cause:
     """What is wrong, and what to do.
 
     Attributes:
-        is_about_address: Whether the address itself leads nowhere, not what listens there.
+        is_about_address: Whether the address itself is wrong, and not the server that listens there.
     """
 
     said: str
@@ -40,7 +40,7 @@ class Cause:
 
 
 class Look(Protocol):
-    """Looks at a port, without the settings that are in doubt."""
+    """Probes of a port, which do not use the settings in doubt."""
 
     @property
     def config(self) -> ConsumerConfig: ...
@@ -53,7 +53,7 @@ class Look(Protocol):
 
 
 def cause_of(stage: Stage, error: KafkaError, server: Endpoint, look: Look) -> Cause:
-    """Why the step did not succeed."""
+    """The cause of the failure of a step."""
     match stage:
         case Stage.DNS:
             return _unknown_name(error, server)
@@ -138,7 +138,9 @@ def _no_greeting(error: KafkaError, server: Endpoint, look: Look) -> Cause:
             f"{server} is a listener with TLS, and security_protocol={protocol.value} is without",
             f"set security_protocol={wanted}, and ssl_truststore_location if the authority is your own",
         )
-    if isinstance(error, SslAuthenticationError):  # with TLS 1.3 a client is refused when it takes itself to be through
+    if isinstance(
+        error, SslAuthenticationError
+    ):  # with TLS 1.3 a client is refused after its side of the handshake is complete
         return Cause(f"{server} does not accept this client: {_reason(error, server)}", _ABOUT_TLS)
     if isinstance(error, ProtocolError):
         return Cause(
@@ -194,5 +196,5 @@ def _no_login(error: KafkaError, server: Endpoint, look: Look) -> Cause:
 
 
 def _reason(error: KafkaError, server: Endpoint) -> str:
-    """What was raised, without the broker in front, which the sentence names."""
+    """The text of the error without the broker in front, which the sentence names."""
     return str(error).removeprefix(f"broker {server}").lstrip(": ").partition("; is this a")[0]

@@ -41,8 +41,8 @@ class Check:
     """One step and its result.
 
     Attributes:
-        name: Such as "TCP".
-        subject: What was looked at, such as a broker's address.
+        name: The name of the check, such as "TCP".
+        subject: What was checked, such as a broker's address.
         said: What was found; what is wrong, if it is not `ok`.
         advice: What to do about it.
     """
@@ -55,12 +55,12 @@ class Check:
 
 
 def failed(name: str, subject: str, cause: Cause) -> Check:
-    """A check that found what is wrong."""
+    """A check that has failed, with the cause."""
     return Check(name, subject, False, cause.said, cause.advice)
 
 
 def check_server(client: BrokerClient, server: Endpoint) -> Iterator[Check]:
-    """The way to a server, step by step up to the one that fails."""
+    """The checks of the connection to a server, up to the step that fails."""
     attempt = ConnectionAttempt()
     try:
         versions = client.reach(server, attempt)
@@ -78,7 +78,7 @@ def check_server(client: BrokerClient, server: Endpoint) -> Iterator[Check]:
 def _passed(
     stages: Sequence[Stage], config: ConsumerConfig, server: Endpoint, attempt: ConnectionAttempt
 ) -> Iterator[Check]:
-    """What was found on these steps; nothing of those that the settings leave out."""
+    """The checks of the steps that have passed, without those that the settings do not need."""
     for stage in stages:
         if said := _said_of(stage, config, attempt):
             yield Check(stage.value, str(server), True, said)
@@ -123,7 +123,7 @@ def _check_versions(server: Endpoint, versions: BrokerVersions) -> Check:
 
 
 def check_brokers(client: BrokerClient, server: Endpoint, metadata: MetadataResponse) -> Iterator[Check]:
-    """Whether each broker is reached where it says that it is."""
+    """Check whether each broker can be reached at its advertised address."""
     for broker in metadata.brokers:
         told = Endpoint(broker.host, broker.port)
         subject = f"{told} (id {broker.node_id})"

@@ -65,7 +65,7 @@ def examine_connection(
 
 
 def examine(config: ConsumerConfig, topics: Sequence[str], timeout_s: float) -> Iterator[Check]:
-    """All checks, up to those that what is wrong makes impossible."""
+    """Run all checks that are possible after the failed ones."""
     from kwire.cli.doctor.causes import no_answer
     from kwire.cli.doctor.checks import check_brokers, check_server, failed
     from kwire.cli.doctor.probes import Probes
@@ -110,7 +110,7 @@ def _impatient(config: ConsumerConfig, timeout_s: float) -> ConsumerConfig:
 
 
 def shown(check: Check, head: str) -> Iterator[str]:
-    """As lines for people, below what they are about if that is another thing than before."""
+    """A check as lines of text, below a heading if its subject differs from that of the last check."""
     if head:
         yield head
     word, colour = ("ok", terminal.GREEN) if check.ok else ("FAILED", terminal.RED)
@@ -123,7 +123,7 @@ def shown(check: Check, head: str) -> Iterator[str]:
 
 
 def _wrapped(text: str) -> list[str]:
-    """On a terminal broken between words; elsewhere one line, which programs find things in."""
+    """The text, wrapped on a terminal; elsewhere one line, in which programs can search."""
     if not terminal.is_terminal():
         return [text]
     width = max(terminal.width() - len(INDENT), NARROWEST)

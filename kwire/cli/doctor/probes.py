@@ -1,4 +1,4 @@
-"""Looks that tell causes apart: what a port speaks, whatever the client's settings say that it should."""
+"""Probes that tell causes apart: they find out what a port speaks, whatever the client's settings say."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LOOK_TIMEOUT_S = 3.0
 
 
 class Probes:
-    """Looks at one port. Each look is a connection of its own, and changes nothing."""
+    """Probes of one port. Each probe is a connection of its own, and changes nothing."""
 
     def __init__(self, client: BrokerClient, endpoint: Endpoint) -> None:
         self.config = client.config
@@ -22,14 +22,14 @@ class Probes:
         self._endpoint = endpoint
 
     def shows_certificate(self) -> bool:
-        """Whether there is TLS."""
+        """Whether the port speaks TLS."""
         try:
             return self._client.certificate(self._endpoint) is not None
         except KafkaError:
             return False
 
     def speaks_plain_kafka(self) -> bool:
-        """Whether a broker answers there without TLS."""
+        """Whether a broker answers at the port without TLS."""
         config = replace(self.config, security_protocol=SecurityProtocol.PLAINTEXT)
         try:
             with BrokerClient(config, LOOK_TIMEOUT_S) as client:
@@ -39,7 +39,7 @@ class Probes:
         return True
 
     def mechanisms(self) -> list[str]:
-        """By which mechanisms the listener has clients log in; none if it wants no login, or does not say."""
+        """The SASL mechanisms of the listener; none if it has no SASL, or does not answer."""
         is_tls = self.config.security_protocol.is_tls
         protocol = SecurityProtocol.SSL if is_tls else SecurityProtocol.PLAINTEXT
         try:

@@ -1,4 +1,4 @@
-"""Topics and the group of a consumer: whether they are there, and whether this client may use them."""
+"""Checks of the topics and the group of a consumer: whether they exist, and whether this client may use them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ONE_KEY_UP_TO = 3
 
 
 def check_topic(client: BrokerClient, name: str, brokers: Mapping[int, Endpoint]) -> Iterator[Check]:
-    """Whether it exists, has leaders and may be read."""
+    """Check whether a topic exists, has leaders and may be read."""
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     topic = client.ask(wanted).topics[0]
     code = ErrorCode.of(topic.error_code)
@@ -63,7 +63,7 @@ def _check_leaders(
 
 
 def _try_to_read(client: BrokerClient, leader: Endpoint, name: str, partition: int) -> ErrorCode:
-    """A fetch at the end of the log, which brings nothing."""
+    """Fetch at the end of the log, which returns no records."""
     where = ListOffsetsPartition(partition_index=partition, timestamp=LATEST)
     ends = client.ask(
         ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=name, partitions=[where])]), leader
@@ -85,8 +85,8 @@ def _unknown_topic(client: BrokerClient, name: str) -> Cause:
 
 
 def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
-    """Whether it has a coordinator, and this client may be a member."""
-    # A cluster that has had no group yet makes the topic for their commits first.
+    """Check whether the group has a coordinator, and whether this client may be a member."""
+    # A cluster without any group yet creates the topic of commits first.
     answer = ask_until_final(
         lambda: client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO),
         lambda answer: [answer.error_code],
@@ -94,7 +94,7 @@ def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
     code = ErrorCode.of(answer.error_code)
     if code is ErrorCode.NONE:
         coordinator = Endpoint(answer.host, answer.port)
-        # A heartbeat of nobody: who may not read in the group is told so, anybody else that there is no such member.
+        # A heartbeat without a member: without permission the answer says so, else that there is no such member.
         nobody = HeartbeatRequest(group_id=group, generation_id=-1)
         beat = ask_until_final(lambda: client.ask(nobody, coordinator), lambda answer: [answer.error_code])
         code = ErrorCode.of(beat.error_code)
