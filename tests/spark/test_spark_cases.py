@@ -85,18 +85,18 @@ def cases_of(row: str) -> int:
 def test_the_numbers_are_those_of_the_tables() -> None:
     left = sum(cases_of(case) for case, where in ROWS if where.startswith(REASON))
     shown = sum(cases_of(case) for case, where in ROWS if not where.startswith(REASON))
-    assert f"{shown + left} in all: {shown} are shown, {left} are about" in " ".join(DOCS.split())
+    assert f"{shown + left} cases: {shown} are shown, {left} do not concern" in " ".join(DOCS.split())
 
 
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        ("reads", "{} reads ("),
+        ("reads", "{} reads: "),
         ("wrong", "{} wrong reads"),
         ("wrong streams", "{} wrong streams"),
-        ("streams", "{} streams batch by batch"),
-        ("changes", "In {} stories"),
-        ("queries", "In {} more"),
+        ("streams", "{} streams, batch by batch"),
+        ("changes", "{} cases in which topics change"),
+        ("queries", "{} cases of queries"),
     ],
 )
 def test_what_is_said_of_the_proof_is_how_much_it_has(part: str, words: str) -> None:
