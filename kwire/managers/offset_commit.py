@@ -53,6 +53,10 @@ _LOST = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; a commit by no member would make it anew
     }
 )
+MOST_IN_FLIGHT = 500
+"""Commits in flight. A heartbeat stands behind them, on the same connection: brokers answer so many in a moment."""
+MOST_LOOKED_AT = 100
+"""Commits that a poll looks at and cannot send. Those behind them wait for the same: the coordinator, or metadata."""
 UNKNOWN_TOPIC_MS = 1_000.0
 """A topic that brokers have not known for this long does not exist."""
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
@@ -65,7 +69,8 @@ class OffsetCommitManager:
         log: where it commits to, if that is not simply the group.
 
     Attributes:
-        has_settled: since it was polled last, an answer has settled a commit, and no other manager has to know of it.
+        has_settled: Since the last poll an answer has settled a commit, and no other manager has to know of it.
+        needs_others: The last poll has left a commit that waits for more than the answers to earlier ones.
     """
 
     def __init__(
@@ -89,9 +94,10 @@ class OffsetCommitManager:
         self._backoff = backoff
         self._commits: deque[PendingCommit] = deque()
         """All commits whose outcome has not been told, in the order they were made."""
-        self._unsent: list[PendingCommit] = []
+        self._unsent: deque[PendingCommit] = deque()
         """Those that are not in flight. A turn looks at these alone: who commits each record has many in flight."""
         self.has_settled = False
+        self.needs_others = False
         self._under_way: Counter[Destination] = Counter()
         self._repeatable: PendingCommit | None = None
         """The last one that was sent and may have to be repeated."""
@@ -139,11 +145,6 @@ class OffsetCommitManager:
 
         deadline_ms = now_ms + self._config.default_api_timeout_ms
         self._enqueue(offsets, on_done, deadline_ms=deadline_ms)
-
-    @property
-    def has_unsent(self) -> bool:
-        """Whether a commit waits to be sent."""
-        return bool(self._unsent)
 
     @property
     def idle(self) -> bool:
@@ -218,7 +219,7 @@ class OffsetCommitManager:
     # --- the loop -------------------------------------------------------------------------------------------
 
     def poll(self, now_ms: float) -> PollResult:
-        self.has_settled = False
+        self.has_settled = self.needs_others = False
         auto_commit_at_ms = self._watch_timer(now_ms)
         self._report()
         if not self._unsent:
@@ -228,16 +229,22 @@ class OffsetCommitManager:
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = auto_commit_at_ms
         held = self._is_overtaking(destination)
-        waiting, self._unsent = self._unsent, []
-        for commit in waiting:
+        kept: list[PendingCommit] = []
+        while self._unsent and len(kept) < MOST_LOOKED_AT:
+            commit = self._unsent.popleft()
             if commit.settled or commit.given_up or self._refused(commit, now_ms):
                 continue
+            held = held or self._under_way.total() >= MOST_IN_FLIGHT
             if destination is not None and not held and commit.state.ready(now_ms) and not self._is_in_doubt(commit):
                 requests.append(self._send(commit, destination))
             else:
-                self._unsent.append(commit)
+                kept.append(commit)
                 wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
+                if destination is not None and held:
+                    break  # those behind it wait for the same answers
+                self.needs_others = True
             held = held or commit.retries
+        self._unsent.extendleft(reversed(kept))
         return PollResult(requests, wake_at_ms)
 
     def _is_overtaking(self, destination: Destination | None) -> bool:
@@ -453,7 +460,7 @@ class OffsetCommitManager:
             return
         commit.state.failed(now_ms)
         commit.unknown = None  # what a broker has answered since counts
-        self._unsent.insert(0, commit)  # all others that are unsent were made later
+        self._unsent.appendleft(commit)  # all others that are unsent were made later
         commit.waits_for(f"a retry of OffsetCommit (last error: {error})")
 
 

@@ -69,7 +69,7 @@ class ShortTurns:
         elif commits is not None:
             requests, commits_at_ms = commits.poll(now_ms)
             wake_at_ms = min(wake_at_ms, commits_at_ms)
-            is_all = not commits.has_unsent
+            is_all = not commits.needs_others
         if requests:
             client.send(requests, now_ms)
             wake_at_ms = min(wake_at_ms, client.poll(now_ms))

@@ -19,6 +19,8 @@ from kwire.errors import (
     UnknownTopicOrPartitionError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted, EnforceRebalance, Reply
+from kwire.managers.offset_commit import MOST_IN_FLIGHT, OffsetCommitManager
+from kwire.managers.pending_commit import PendingCommit
 from kwire.managers.unsent import AnyUnsentRequest, Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -535,6 +537,44 @@ def test_a_failed_asynchronous_commit_without_a_callback_is_logged(
     by_hand.fail(OffsetCommitRequest)
     assert "orders-0@0, orders-1@1, orders-2@2 and 2 more" in caplog.text
     assert not by_hand.events
+
+
+def test_many_asynchronous_commits_leave_room_for_a_heartbeat(by_hand: Scenario) -> None:
+    """It goes over the same connection, where brokers answer one request after the other: behind thousands of commits
+    a heartbeat was late, and the group went on without the member."""
+    for offset in range(MOST_IN_FLIGHT + 3):
+        commit_async(by_hand, {O0: OffsetAndMetadata(offset)})
+    by_hand.serve()
+    assert committed(by_hand) == [{("orders", 0): offset} for offset in range(MOST_IN_FLIGHT)]
+    by_hand.answer_commit()
+    assert committed(by_hand) == [{("orders", 0): offset} for offset in range(1, MOST_IN_FLIGHT + 1)]
+    for _ in range(MOST_IN_FLIGHT + 2):
+        by_hand.answer_commit()
+    done = [by_hand.take_event(CommitCompleted) for _ in range(MOST_IN_FLIGHT + 3)]
+    assert [each.offsets[O0].offset for each in done] == list(range(MOST_IN_FLIGHT + 3))
+    by_hand.serve()
+
+
+def test_however_many_commits_wait_an_answer_has_few_of_them_looked_at(
+    by_hand: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand tasks that each commit took a minute, as each answer had all that waited looked at."""
+    replies = [commit(by_hand, {O0: OffsetAndMetadata(offset)}) for offset in range(300)]
+    by_hand.serve()
+    manager, looked_at = by_hand.managers.offset_commit, 0
+    assert isinstance(manager, OffsetCommitManager)
+    refused = manager._refused
+
+    def counted(one: PendingCommit, now_ms: float) -> bool:
+        nonlocal looked_at
+        looked_at += 1
+        return refused(one, now_ms)
+
+    monkeypatch.setattr(manager, "_refused", counted)
+    for _ in replies:
+        by_hand.answer_commit()
+    assert [reply.result() for reply in replies] == [None] * len(replies)
+    assert looked_at < 4 * len(replies)
 
 
 # --- members ----------------------------------------------------------------------------------------------------
