@@ -161,10 +161,16 @@ class OffsetCommitManager:
                 )
         self._report()
 
-    def _topic_id(self, tp: TopicPartition) -> UUID:
-        """The id of the topic that a position is in: of the one that has served it, or else of the one in metadata."""
+    def _topic_id(self, tp: TopicPartition, offset: int) -> UUID:
+        """The id of the topic that a position is in: the one that it has been served from, or else the one that is
+        there. The deleted one, if the topic was made anew, and less of the new one was delivered: who is still at
+        records of the old one commits where they end, and the group would skip as many of the new ones."""
         partition = self._subscription.partitions.get(tp)
-        if partition is not None and partition.has_position and partition.topic_id != ZERO_UUID:
+        position = None if partition is None or not partition.has_position else partition.consumed
+        former = self._subscription.former_topic_ids.get(tp.topic)
+        if former is not None and (position is None or offset > position.offset):
+            return former
+        if partition is not None and position is not None and partition.topic_id != ZERO_UUID:
             return partition.topic_id
         return self._metadata.cluster.topic_id(tp.topic)
 
@@ -183,7 +189,7 @@ class OffsetCommitManager:
             on_done,
             RequestState(self._backoff),
             self._coordinator.look_ups,
-            {tp: self._topic_id(tp) for tp in offsets},
+            {tp: self._topic_id(tp, at.offset) for tp, at in offsets.items()},
             retries=retries,
             is_last=is_last,
             reply=reply,
@@ -289,8 +295,8 @@ class OffsetCommitManager:
             return RebalanceInProgressError("the group is rebalancing; poll() to finish it, then commit again")
         if self._log.by_member and not self._member.identity().is_member:
             return self._member.refusal or CommitFailedError(
-                "not a member of the group (any more): its partitions may have a new owner; "
-                "poll more often, or raise max_poll_interval_ms"
+                "not a member of the group: a consumer joins it inside poll(). If it was a member before, its "
+                "partitions may have a new owner: poll more often, or raise max_poll_interval_ms"
             )
         if (refusal := self._coordinator.refusal_since(commit.coordinator_asked)) is not None:
             return refusal

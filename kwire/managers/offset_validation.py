@@ -180,6 +180,7 @@ class OffsetValidationManager:
         """Offsets of the old topic mean nothing in the new one: truncated, with nothing in common."""
         tp = partition.topic_partition
         log.warning("topic %r was deleted and made anew; the position in %s is void", tp.topic, tp)
+        self._subscription.former_topic_ids[tp.topic] = partition.topic_id
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
         self._questions.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)

@@ -15,6 +15,7 @@ from enum import Enum, auto
 from itertools import count
 from re import Pattern
 from typing import TypeAlias
+from uuid import UUID
 
 from kwire.config import OffsetReset
 from kwire.epochs import NOT_SUBSCRIBED, AssignmentEpoch, SubscriptionEpoch
@@ -67,6 +68,8 @@ class Subscription:
         self.epoch = NOT_SUBSCRIBED
         self.version = 0
         self.view = AssignmentView()
+        # Of topics that were deleted and made anew, the id of the deleted one.
+        self.former_topic_ids: dict[str, UUID] = {}
         self.topics: frozenset[str] = NO_TOPICS
         self.pattern: Pattern[str] | None = None
         self.regex: str | None = None

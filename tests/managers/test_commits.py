@@ -397,6 +397,30 @@ def test_a_position_that_is_void_is_not_committed_while_the_user_has_not_said_wh
         assert second.result() is None
 
 
+def test_offsets_of_records_of_the_old_topic_are_not_committed_to_the_new_one() -> None:
+    """The application is still at records of the old one, and commits each. The group went on behind as many of the
+    new one, which nobody ever saw."""
+    with all_at_rest(ConsumerScenario) as make:
+        scenario = make(auto_offset_reset="none")
+        scenario.start_fetching(O0, offset=10)
+        scenario.partition(O0).topic_id = topic_id("orders")  # a leader has served it
+        scenario.incarnations["orders"] = 2
+        scenario.managers.metadata.request_update()
+        scenario.advance(100)
+        scenario.serve()
+        scenario.errors.clear()
+        scenario.seek(O0, 0)
+        late = commit(scenario, {O0: OffsetAndMetadata(11)})
+        scenario.serve()
+        assert not scenario.pending(OffsetCommitRequest)
+        assert "deleted and made anew" in str(error_of(late))
+        scenario.delivered(O0, 3)
+        new = commit(scenario, {O0: OffsetAndMetadata(3)})
+        scenario.serve()
+        scenario.answer_commit()
+        assert new.result() is None
+
+
 def test_a_commit_to_a_partition_that_is_not_there_fails_when_that_is_known(by_hand: Scenario) -> None:
     reply = commit(by_hand, {TopicPartition("orders", 7): OffsetAndMetadata(3)})
     by_hand.serve()
