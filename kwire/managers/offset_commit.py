@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from functools import partial
+from itertools import islice
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -54,11 +55,13 @@ _LOST = frozenset(
     }
 )
 MOST_IN_FLIGHT = 500
-"""Commits in flight. A heartbeat stands behind them, on the same connection: brokers answer so many in a moment."""
+"""Commits in flight. A heartbeat stands behind them on the same connection; brokers answer 500 commits in a moment."""
 MOST_LOOKED_AT = 100
 """Commits that a poll looks at and cannot send. Those behind them wait for the same: the coordinator, or metadata."""
 UNKNOWN_TOPIC_MS = 1_000.0
 """A topic that brokers have not known for this long does not exist."""
+EARLIER_COMMIT = "a commit that was made before it"
+"""What a commit waits for that stands behind others."""
 _MOVED = COORDINATOR_MOVED | {ErrorCode.REQUEST_TIMED_OUT}
 
 
@@ -162,9 +165,12 @@ class OffsetCommitManager:
         self._report()
 
     def _topic_id(self, tp: TopicPartition, offset: int) -> UUID:
-        """The id of the topic that a position is in: the one that it has been served from, or else the one that is
-        there. The deleted one, if the topic was made anew, and less of the new one was delivered: who is still at
-        records of the old one commits where they end, and the group would skip as many of the new ones."""
+        """The id of the topic that a position is in: of the topic that has served it, or else of the one in metadata.
+
+        If the topic was deleted and made anew, an offset beyond the delivered records of the new topic is one of the
+        deleted topic: the application still handles its records. Committed to the new topic, it would make the group
+        skip records.
+        """
         partition = self._subscription.partitions.get(tp)
         position = None if partition is None or not partition.has_position else partition.consumed
         former = self._subscription.former_topic_ids.get(tp.topic)
@@ -197,6 +203,8 @@ class OffsetCommitManager:
         )
         self._commits.append(commit)
         if commit.offsets:
+            if self._unsent:  # it may take long until a poll looks at this one
+                commit.waits_for(EARLIER_COMMIT)
             self._unsent.append(commit)
         else:
             self._settle(commit, None)
@@ -247,11 +255,18 @@ class OffsetCommitManager:
                 kept.append(commit)
                 wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
                 if destination is not None and held:
-                    break  # those behind it wait for the same answers
+                    self._hold_back_the_rest()
+                    break
                 self.needs_others = True
             held = held or commit.retries
         self._unsent.extendleft(reversed(kept))
         return PollResult(requests, wake_at_ms)
+
+    def _hold_back_the_rest(self) -> None:
+        """The commits behind one that is held wait for the same answers. No poll looks at them before, but they may
+        have waited for something else until now."""
+        for commit in islice(self._unsent, MOST_LOOKED_AT):
+            commit.waits_for(EARLIER_COMMIT)
 
     def _is_overtaking(self, destination: Destination | None) -> bool:
         """Whether a commit that is sent now may overtake an earlier one, and be undone by it. The earlier one may have
@@ -276,7 +291,7 @@ class OffsetCommitManager:
             commit.waits_for(f"the coordinator of group {self._log.group_id}{self._coordinator.last_error}")
             return commit.deadline_ms
         if held:
-            commit.waits_for("a commit that was made before it")
+            commit.waits_for(EARLIER_COMMIT)
             return commit.deadline_ms
         if self._is_in_doubt(commit):
             return commit.deadline_ms  # metadata is asked for

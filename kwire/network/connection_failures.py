@@ -62,15 +62,11 @@ class BrokerConnectionFailure(NamedTuple):
 
 
 class ConnectionFailures:
-    """The last failure of each connection that could not be made, or was lost.
-
-    Attributes:
-        proven_at_ms: When a connection was last found to be of use.
-    """
+    """The last failure of each connection that could not be made, or was lost."""
 
     def __init__(self) -> None:
         self._failures: dict[ConnectionKey, ConnectionFailure] = {}
-        self.proven_at_ms = -math.inf
+        self._proven_at_ms = -math.inf  # when a connection was last found to be of use
 
     def __len__(self) -> int:
         return len(self._failures)
@@ -78,7 +74,7 @@ class ConnectionFailures:
     def proven(self, key: ConnectionKey, at_ms: float) -> None:
         """A connection is of use."""
         self._failures.pop(key, None)
-        self.proven_at_ms = max(self.proven_at_ms, at_ms)
+        self._proven_at_ms = max(self._proven_at_ms, at_ms)
 
     def failed(self, key: ConnectionKey, node: Node, error: KafkaError, wait_ms: float, now_ms: float) -> None:
         """An attempt has failed, or a connection was lost; the next attempt waits for `wait_ms`."""
@@ -157,8 +153,8 @@ class ConnectionFailures:
     def _is_over(self, failure: ConnectionFailure, in_use: Collection[Address]) -> bool:
         if self._is_refusal(failure):
             return False
-        return failure.node.address in in_use or (failure.node.id < 0 and failure.at_ms <= self.proven_at_ms)
+        return failure.node.address in in_use or (failure.node.id < 0 and failure.at_ms <= self._proven_at_ms)
 
     def _is_refusal(self, failure: ConnectionFailure) -> bool:
         """Whether a broker and we do not accept each other, and no connection was accepted since."""
-        return isinstance(failure.error, AuthenticationError) and failure.at_ms > self.proven_at_ms
+        return isinstance(failure.error, AuthenticationError) and failure.at_ms > self._proven_at_ms

@@ -376,7 +376,9 @@ def test_what_is_in_other_topics_is_committed_though_one_was_made_anew(
     assert "orders-0" in str(error_of(second))
 
 
-def test_a_position_that_is_void_is_not_committed_while_the_user_has_not_said_where_to_go_on() -> None:
+@pytest.fixture
+def made_anew() -> Iterator[ConsumerScenario]:
+    """A leader has served the topic, which was deleted and made anew since; the user has to say where to go on."""
     with all_at_rest(ConsumerScenario) as make:
         scenario = make(auto_offset_reset="none")
         scenario.start_fetching(O0, offset=10)
@@ -385,40 +387,38 @@ def test_a_position_that_is_void_is_not_committed_while_the_user_has_not_said_wh
         scenario.managers.metadata.request_update()
         scenario.advance(100)
         scenario.serve()
-        reply = commit(scenario)
-        scenario.serve()
-        assert not scenario.pending(OffsetCommitRequest)
-        assert "deleted and made anew" in str(error_of(reply))
-        scenario.errors.clear()
-        scenario.seek(O0, 0)
-        second = commit(scenario, {O0: OffsetAndMetadata(0)})
-        scenario.serve()
-        scenario.answer_commit()
-        assert second.result() is None
+        yield scenario
 
 
-def test_offsets_of_records_of_the_old_topic_are_not_committed_to_the_new_one() -> None:
+def test_a_position_that_is_void_is_not_committed_while_the_user_has_not_said_where_to_go_on(
+    made_anew: ConsumerScenario,
+) -> None:
+    reply = commit(made_anew)
+    made_anew.serve()
+    assert not made_anew.pending(OffsetCommitRequest)
+    assert "deleted and made anew" in str(error_of(reply))
+    made_anew.errors.clear()
+    made_anew.seek(O0, 0)
+    second = commit(made_anew, {O0: OffsetAndMetadata(0)})
+    made_anew.serve()
+    made_anew.answer_commit()
+    assert second.result() is None
+
+
+def test_offsets_of_records_of_the_old_topic_are_not_committed_to_the_new_one(made_anew: ConsumerScenario) -> None:
     """The application is still at records of the old one, and commits each. The group went on behind as many of the
     new one, which nobody ever saw."""
-    with all_at_rest(ConsumerScenario) as make:
-        scenario = make(auto_offset_reset="none")
-        scenario.start_fetching(O0, offset=10)
-        scenario.partition(O0).topic_id = topic_id("orders")  # a leader has served it
-        scenario.incarnations["orders"] = 2
-        scenario.managers.metadata.request_update()
-        scenario.advance(100)
-        scenario.serve()
-        scenario.errors.clear()
-        scenario.seek(O0, 0)
-        late = commit(scenario, {O0: OffsetAndMetadata(11)})
-        scenario.serve()
-        assert not scenario.pending(OffsetCommitRequest)
-        assert "deleted and made anew" in str(error_of(late))
-        scenario.delivered(O0, 3)
-        new = commit(scenario, {O0: OffsetAndMetadata(3)})
-        scenario.serve()
-        scenario.answer_commit()
-        assert new.result() is None
+    made_anew.errors.clear()
+    made_anew.seek(O0, 0)
+    late = commit(made_anew, {O0: OffsetAndMetadata(11)})
+    made_anew.serve()
+    assert not made_anew.pending(OffsetCommitRequest)
+    assert "deleted and made anew" in str(error_of(late))
+    made_anew.delivered(O0, 3)
+    new = commit(made_anew, {O0: OffsetAndMetadata(3)})
+    made_anew.serve()
+    made_anew.answer_commit()
+    assert new.result() is None
 
 
 def test_a_commit_to_a_partition_that_is_not_there_fails_when_that_is_known(by_hand: Scenario) -> None:
@@ -577,6 +577,15 @@ def test_many_asynchronous_commits_leave_room_for_a_heartbeat(by_hand: Scenario)
     done = [by_hand.take_event(CommitCompleted) for _ in range(MOST_IN_FLIGHT + 3)]
     assert [each.offsets[O0].offset for each in done] == list(range(MOST_IN_FLIGHT + 3))
     by_hand.serve()
+
+
+def test_a_commit_behind_many_says_what_it_waits_for(by_hand: Scenario) -> None:
+    """A timeout quotes it."""
+    replies = [commit(by_hand, {O0: OffsetAndMetadata(offset)}) for offset in range(4)]
+    by_hand.serve()
+    assert {reply.waiting_for for reply in replies[1:]} == {"a commit that was made before it"}
+    for _ in replies:
+        by_hand.answer_commit()
 
 
 def test_however_many_commits_wait_an_answer_has_few_of_them_looked_at(

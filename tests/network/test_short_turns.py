@@ -210,15 +210,22 @@ async def commit(reader: Reader, offset: int = 0) -> Reply[None]:
     return reply
 
 
+@asynccontextmanager
+async def committing(network: MemoryNetwork, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Reader]:
+    """The same, after a first commit: the coordinator is known."""
+    async with reading(network, monkeypatch) as reader:
+        await commit(reader)
+        reader.polled_s.clear()
+        yield reader
+
+
 def test_who_commits_each_record_does_not_have_all_managers_polled_for_it(
     in_virtual_time: InVirtualTime, network: MemoryNetwork, broker: SteadyBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broker.has_records = False
 
     async def scenario() -> None:
-        async with reading(network, monkeypatch) as reader:
-            await commit(reader)
-            reader.polled_s.clear()
+        async with committing(network, monkeypatch) as reader:
             began_s = trio.current_time()
             for offset in range(200):
                 (await commit(reader, offset)).result()
@@ -250,9 +257,7 @@ def test_what_was_posted_beside_a_commit_reaches_the_others_at_once(
     broker.has_records = False
 
     async def scenario() -> None:
-        async with reading(network, monkeypatch) as reader:
-            await commit(reader)
-            reader.polled_s.clear()
+        async with committing(network, monkeypatch) as reader:
             reader.mailbox.note(PollStarted())
             reader.mailbox.post(Commit({TP: OffsetAndMetadata(0)}, Reply()))
             assert reader.polled_s == [trio.current_time()]
@@ -267,10 +272,8 @@ def test_a_commit_that_met_an_error_has_the_others_look_at_once(
     broker.has_records = False
 
     async def scenario() -> None:
-        async with reading(network, monkeypatch) as reader:
-            await commit(reader)
+        async with committing(network, monkeypatch) as reader:
             broker.commit_error = ErrorCode.NOT_COORDINATOR
-            reader.polled_s.clear()
             reader.mailbox.post(Commit({TP: OffsetAndMetadata(0)}, Reply()))
             await trio.sleep(0.2 * OTHERS_WAIT_MS / 1_000)
             assert reader.polled_s
