@@ -84,8 +84,8 @@ def test_after_a_ctrl_c_in_a_poll_the_same_consumer_goes_on(orders: Cluster, ope
         assert offsets(consumer) == [0, 1, 2, 3]
         assert offsets(consumer) == [4, 5, 6, 7]
         assert offsets(consumer) == [8, 9, 10, 11]
-        orders.control.on(FetchRequest, times=1).observe(lambda *_: strike())
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):  # around both: the network thread fetches without being asked
+            orders.control.on(FetchRequest, times=1).observe(lambda *_: strike())
             consumer.poll(30.0)
         orders.produce("orders", b"12")
         assert offsets(consumer) == [12]

@@ -95,9 +95,9 @@ def test_wakeup_before_a_call_ends_the_next_one_and_only_that(lonely: BytesConsu
 
 def test_ctrl_c_ends_a_call_that_waits(lonely: BytesConsumer) -> None:
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
     started_s = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
+        timer.start()
         lonely.poll(30)
     assert time.monotonic() - started_s < 5
     timer.join()
