@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.slow
 
 PACKAGE = Path(kwire.__file__).parent
-WHERE = (str(PACKAGE / "mailbox.py"), str(PACKAGE / "processing" / "processor.py"))
+WHERE = tuple(str(PACKAGE / file) for file in ("mailbox.py", "processing/processor.py", "processing/processor_loop.py"))
 TP = TopicPartition("orders", 0)
 LAST = 5
 TOO_LONG_S = 30.0
