@@ -380,7 +380,8 @@ class AsyncConsumer(Facade[K, V]):
     def __aiter__(self) -> AsyncIterator[Record[K, V]]:
         """Records one by one, without an end: until `close()`. Commits cover the records up to the one the loop is at.
 
-        As for `Consumer`, a revoke that the loop's body delays with `delay_revoke` is soon completed.
+        As for `Consumer`, a revoke that the loop's body delays with `delay_revoke` is soon completed, and a
+        `BootstrapError` says that no broker was ever reached.
         """
         return _RecordIterator(self)
 

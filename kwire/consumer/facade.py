@@ -33,6 +33,8 @@ P = ParamSpec("P")
 LOOP_POLL_SECONDS = 3600.0
 # The same while a revoke is delayed: the next poll completes it, also if no further record comes.
 DELAYING_POLL_SECONDS = 1.0
+# The least, before any broker was reached.
+FIRST_POLL_SECONDS = 1.0
 
 
 class _Admits(Protocol):
@@ -173,7 +175,12 @@ class Facade(ABC, Generic[K, V]):
 
     @property
     def _loop_poll_seconds(self) -> float:
-        return DELAYING_POLL_SECONDS if self._session.state.revocation.pending else LOOP_POLL_SECONDS
+        """How long the next poll of a loop over records waits. If no broker was ever reached by then, it says so."""
+        if self._session.state.revocation.pending:
+            return DELAYING_POLL_SECONDS
+        if not self._session.link.mailbox.was_reached:
+            return max(FIRST_POLL_SECONDS, self.config.default_api_timeout_ms / 1000.0)
+        return LOOP_POLL_SECONDS
 
     # --- asynchronous revocation (KIP-983) ------------------------------------------------------------------
 

@@ -210,6 +210,10 @@ class Consumer(Facade[K, V]):
 
         The loop polls at times of its own, so a revoke that its body delays with `delay_revoke` is soon completed. To
         delay one for long, call `poll`.
+
+        Raises:
+            BootstrapError: No broker was ever reached, for `default_api_timeout_ms`.
+            KafkaError: What else `poll` raises.
         """
         while not self._is_closed():
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -14,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kwire import Consumer, OffsetAndMetadata, TopicPartition
-from kwire.errors import InternalError, InvalidGroupIdError, WakeupError
+from kwire import AsyncConsumer, Consumer, OffsetAndMetadata, TopicPartition
+from kwire.errors import BootstrapError, InternalError, InvalidGroupIdError, WakeupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -226,6 +227,24 @@ def test_an_idle_consumer_costs_next_to_nothing(topic: MakeTopic, open_consumer:
     before_s = time.process_time()
     assert not consumer.poll(1.0)
     assert time.process_time() - before_s < 0.1
+
+
+def test_a_loop_over_records_ends_if_no_broker_was_ever_reached() -> None:
+    """It waited for ever, and only the log said why: of a wrong `security_protocol`, for example."""
+    with (
+        Consumer("some-topic", bootstrap_servers=HOLE, group_id="lonely", default_api_timeout_ms=300) as consumer,
+        pytest.raises(BootstrapError, match="no broker can be reached"),
+    ):
+        next(iter(consumer))
+
+
+def test_so_does_one_that_awaits() -> None:
+    async def read() -> None:
+        async with AsyncConsumer("some-topic", bootstrap_servers=HOLE, default_api_timeout_ms=300) as consumer:
+            await anext(aiter(consumer))
+
+    with pytest.raises(BootstrapError, match="no broker can be reached"):
+        asyncio.run(read())
 
 
 @pytest.mark.slow
