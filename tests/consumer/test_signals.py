@@ -84,9 +84,13 @@ def test_after_a_ctrl_c_in_a_poll_the_same_consumer_goes_on(orders: Cluster, ope
         assert offsets(consumer) == [0, 1, 2, 3]
         assert offsets(consumer) == [4, 5, 6, 7]
         assert offsets(consumer) == [8, 9, 10, 11]
-        with pytest.raises(KeyboardInterrupt):  # around both: the network thread fetches without being asked
+
+        def poll_and_be_struck() -> None:
             orders.control.on(FetchRequest, times=1).observe(lambda *_: strike())
             consumer.poll(30.0)
+
+        with pytest.raises(KeyboardInterrupt):  # around both: the network thread fetches without being asked
+            poll_and_be_struck()
         orders.produce("orders", b"12")
         assert offsets(consumer) == [12]
 

@@ -96,10 +96,14 @@ def test_wakeup_before_a_call_ends_the_next_one_and_only_that(lonely: BytesConsu
 
 def test_ctrl_c_ends_a_call_that_waits(lonely: BytesConsumer) -> None:
     timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
-    started_s = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
+
+    def poll_and_be_struck() -> None:
         timer.start()
         lonely.poll(30)
+
+    started_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        poll_and_be_struck()
     assert time.monotonic() - started_s < 5
     timer.join()
 
