@@ -32,7 +32,7 @@ module = _loaded()
 """None: it was not built, or is not wanted."""
 
 
-def standing() -> str:
+def status() -> str:
     """In words, whether the module in C is used, and if not, why."""
     if module is not None:
         return "speedups in C: yes"

@@ -52,7 +52,7 @@ make_plain(app)
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kwire {__version__}\n{speedups.standing()}")
+        typer.echo(f"kwire {__version__}\n{speedups.status()}")
         raise typer.Exit
 
 

@@ -19,7 +19,7 @@ from kwire.events import ApplicationEvent, Close, EndOfTurn, Reply
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
 from kwire.metrics import ConsumerMetrics, MetricName, WindowSetting
-from kwire.metrics.consumer import Standing
+from kwire.metrics.consumer import Gauges
 
 if TYPE_CHECKING:
     from kwire.assignors.base import Assignor
@@ -178,8 +178,8 @@ class NetworkLink:
 
     def snapshot(self) -> dict[MetricName, float]:
         """What both threads have counted. Any thread may ask; nobody is waited for, dead or alive."""
-        standing = Standing(tuple(self.mailbox.view.epochs), *self.mailbox.queue_sizes)
-        return self.metrics.snapshot(self.client_id, standing, monotonic_ms())
+        gauges = Gauges(tuple(self.mailbox.view.epochs), *self.mailbox.queue_sizes)
+        return self.metrics.snapshot(self.client_id, gauges, monotonic_ms())
 
     # --- the end --------------------------------------------------------------------------------------------
 

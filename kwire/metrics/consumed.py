@@ -95,7 +95,7 @@ class _Place(NamedTuple):
     at_ms: float
 
 
-class _Standing(NamedTuple):
+class _LagAndLead(NamedTuple):
     """How far one partition is from the ends of its log."""
 
     lag: float
@@ -212,7 +212,7 @@ class ConsumedMetrics:
         """The metrics of the consumer as a whole."""
         yield from self._answers.values(now_ms)
         yield from _consumed(list(self._topics.values()), now_ms)
-        known = [standing for tp in assigned if (standing := self._standing(tp, now_ms)) is not None]
+        known = [found for tp in assigned if (found := self._lag_and_lead(tp, now_ms)) is not None]
         # A partition that nothing was heard of lately has no extremes, so these two leave it out.
         yield "records-lag-max", max((each.lag_max for each in known if each.lag_max >= 0), default=math.nan)
         yield "records-lead-min", min((each.lead_min for each in known if each.lead_min >= 0), default=math.nan)
@@ -230,20 +230,20 @@ class ConsumedMetrics:
         """The metrics of one partition."""
         replica, until_ms = self._replicas.get(tp, (NO_REPLICA, 0.0))
         yield "preferred-read-replica", replica if now_ms < until_ms else NO_REPLICA
-        standing = self._standing(tp, now_ms)
-        if standing is not None:
-            yield "records-lag", standing.lag
-            yield "records-lag-avg", standing.lag_avg
-            yield "records-lag-max", standing.lag_max
-            yield "records-lead", standing.lead
-            yield "records-lead-avg", standing.lead_avg
-            yield "records-lead-min", standing.lead_min
+        found = self._lag_and_lead(tp, now_ms)
+        if found is not None:
+            yield "records-lag", found.lag
+            yield "records-lag-avg", found.lag_avg
+            yield "records-lag-max", found.lag_max
+            yield "records-lead", found.lead
+            yield "records-lead-avg", found.lead_avg
+            yield "records-lead-min", found.lead_min
 
-    def _standing(self, tp: TopicPartition, now_ms: float) -> _Standing | None:
+    def _lag_and_lead(self, tp: TopicPartition, now_ms: float) -> _LagAndLead | None:
         """None: no fetch has told anything of it."""
         found, idle = self._partitions.get(tp), self._idle.get(tp)
         if found is None:
-            return None if idle is None else _Standing(idle.lag, idle.lag, idle.lag, idle.lead, idle.lead, idle.lead)
+            return None if idle is None else _LagAndLead(idle.lag, idle.lag, idle.lag, idle.lead, idle.lead, idle.lead)
         lags, leads = found.lags.measure(now_ms), found.leads.measure(now_ms)
         lag, lead = (found.lag, found.lead) if idle is None or idle.at_ms < found.at_ms else (idle.lag, idle.lead)
-        return _Standing(lag, lags.average, lags.greatest, lead, leads.average, leads.least)
+        return _LagAndLead(lag, lags.average, lags.greatest, lead, leads.average, leads.least)

@@ -25,7 +25,7 @@ from kwire.model import CatchUpProgress, TopicPartition
 from kwire.version import __version__
 
 
-class Standing(NamedTuple):
+class Gauges(NamedTuple):
     """What is not counted, but looked up when somebody asks.
 
     Attributes:
@@ -60,27 +60,27 @@ class ConsumerMetrics:
         self.connections = ConnectionMetrics(setting)
         self.turns = TurnMetrics(setting)
 
-    def snapshot(self, client_id: str, standing: Standing, now_ms: float) -> dict[MetricName, float]:
+    def snapshot(self, client_id: str, gauges: Gauges, now_ms: float) -> dict[MetricName, float]:
         """All numbers of this moment."""
         return {
             MetricName(name=name, group=group, tags=(("client-id", client_id), *tags)): float(value)
-            for group, tags, values in self._groups(standing, now_ms)
+            for group, tags, values in self._groups(gauges, now_ms)
             for name, value in values
         }
 
-    def _groups(self, standing: Standing, now_ms: float) -> Iterator[tuple[str, Tags, Values]]:
+    def _groups(self, gauges: Gauges, now_ms: float) -> Iterator[tuple[str, Tags, Values]]:
         yield APP_INFO_GROUP, (), (("start-time-ms", self.started_ms),)
         yield APP_INFO_GROUP, (("version", __version__),), (("version", 1),)
-        yield FETCH_GROUP, (), self.consumed.values(standing.assigned, now_ms)
+        yield FETCH_GROUP, (), self.consumed.values(gauges.assigned, now_ms)
         yield FETCH_GROUP, (), self.requests.fetches.values(now_ms)
         for topic in self.consumed.topics:
             yield FETCH_GROUP, (("topic", topic),), self.consumed.topic_values(topic, now_ms)
-        for tp in standing.assigned:
+        for tp in gauges.assigned:
             tags = (("topic", tp.topic), ("partition", str(tp.partition)))
             yield FETCH_GROUP, tags, self.consumed.partition_values(tp, now_ms)
-        yield COORDINATOR_GROUP, (), (("assigned-partitions", len(standing.assigned)),)
+        yield COORDINATOR_GROUP, (), (("assigned-partitions", len(gauges.assigned)),)
         yield COORDINATOR_GROUP, (), self.coordinator.values(now_ms)
-        yield CONSUMER_GROUP, (), _queue_sizes(standing)
+        yield CONSUMER_GROUP, (), _queue_sizes(gauges)
         for part in (self.polls, self.turns, self.connections):
             yield CONSUMER_GROUP, (), part.values(now_ms)
         yield CONSUMER_GROUP, (), self.requests.traffic.client_values(now_ms)
@@ -88,6 +88,6 @@ class ConsumerMetrics:
             yield NODE_GROUP, (("node-id", f"node-{node_id}"),), node.node_values(now_ms)
 
 
-def _queue_sizes(standing: Standing) -> Values:
-    yield "application-event-queue-size", standing.application_events
-    yield "background-event-queue-size", standing.background_events
+def _queue_sizes(gauges: Gauges) -> Values:
+    yield "application-event-queue-size", gauges.application_events
+    yield "background-event-queue-size", gauges.background_events

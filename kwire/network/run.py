@@ -24,7 +24,7 @@ from kwire.managers.lag_policy import LagPolicy, MakeLagPolicy
 from kwire.managers.registry import Environment, RequestManagers
 from kwire.managers.telemetry import TelemetrySource
 from kwire.metrics import MetricName
-from kwire.metrics.consumer import Standing
+from kwire.metrics.consumer import Gauges
 from kwire.network.addresses import canonical_servers
 from kwire.network.client import NetworkClient
 from kwire.network.loop import NetworkLoop, Waker
@@ -162,8 +162,8 @@ def _telemetry_source(
     """What brokers are told, with the labels that Java's consumer has."""
 
     def numbers(now_ms: float) -> dict[MetricName, float]:
-        standing = Standing(tuple(subscription.partitions), *mailbox.queue_sizes)
-        return mailbox.metrics.snapshot(client_id, standing, now_ms)
+        gauges = Gauges(tuple(subscription.partitions), *mailbox.queue_sizes)
+        return mailbox.metrics.snapshot(client_id, gauges, now_ms)
 
     def labels() -> dict[str, str]:
         found = {

@@ -132,7 +132,7 @@ class CompletionTracker:
         cursor.note_position(behind)
         if not progress.finished:  # by an earlier owner: as a rule nothing is
             return offsets
-        progress.disbelieve(offsets, epochs)
+        progress.cut_map(offsets, epochs)
         # Offsets that the only cursor passes over do not come any more; with several, another cursor may read them.
         known = progress.finished.within(range(first if self._children else begin, behind.offset))
         if not known:

@@ -78,7 +78,7 @@ class PartitionProgress:
     policy says, which may be behind the first records of this one: so their position is committed at once."""
     foreign_metadata: str = ""
     """What is no offset map in the metadata of the group's commit; it stays there."""
-    believed_epoch: int | None = None
+    trusted_epoch: int | None = None
     """The leader epoch up to which an earlier owner's map holds for these records; None: there was none."""
     finished: OffsetSet = NO_OFFSETS
     """What an earlier owner has finished, and has not been delivered."""
@@ -113,7 +113,7 @@ class PartitionProgress:
 
     def epoch_at(self, cursor: CursorProgress, base: int) -> int | None:
         """The leader epoch that a commit of `base` carries."""
-        return cursor.epoch_at(base, self.believed_epoch)
+        return cursor.epoch_at(base, self.trusted_epoch)
 
     # --- what an earlier owner has finished -----------------------------------------------------------------
 
@@ -125,17 +125,17 @@ class PartitionProgress:
             return
         found = decode(at.offset, at.metadata)
         if found is not None and found.topic_id == self.topic_id:
-            self.believed_epoch, self.finished = found.leader_epoch, OffsetSet(found.finished)
+            self.trusted_epoch, self.finished = found.leader_epoch, OffsetSet(found.finished)
 
-    def disbelieve(self, offsets: Sequence[int], epochs: Callable[[], Sequence[int]]) -> None:
-        """Records have come. What is newer than the map was written after it was made, and so was what lies behind it.
+    def cut_map(self, offsets: Sequence[int], epochs: Callable[[], Sequence[int]]) -> None:
+        """Records have come. Forget what the map says from the first one on that was written after it was made.
 
         Args:
             epochs: Their leader epochs, which are asked for only if they matter.
         """
-        if self.believed_epoch is None:
+        if self.trusted_epoch is None:
             return
-        newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > self.believed_epoch)
+        newer = (offset for offset, epoch in zip(offsets, epochs(), strict=True) if epoch > self.trusted_epoch)
         if (cut := next(newer, None)) is not None:
             self.finished = self.finished.below(cut)
 
@@ -144,6 +144,6 @@ class PartitionProgress:
         kept only while no newer epoch was seen: they may be of records that were rewritten."""
         seen = [cursor.newest_epoch for cursor in self.cursors if cursor.newest_epoch is not None]
         newest = max(seen, default=None)
-        if newest is None or (self.believed_epoch is not None and newest <= self.believed_epoch):
-            return self.believed_epoch, self.finished
+        if newest is None or (self.trusted_epoch is not None and newest <= self.trusted_epoch):
+            return self.trusted_epoch, self.finished
         return newest, NO_OFFSETS
