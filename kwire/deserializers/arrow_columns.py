@@ -48,4 +48,5 @@ def without_front(column: pa.BinaryArray, front_bytes: int) -> pa.BinaryArray:
     """Each value without its first bytes; those are there."""
     import pyarrow.compute as pc
 
-    return pc.binary_slice(column, front_bytes)
+    # With an end: without one pyarrow (up to 26 at least) takes the sizes of many columns for negative.
+    return pc.binary_slice(column, front_bytes, 2**31 - 1)

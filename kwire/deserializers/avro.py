@@ -74,7 +74,8 @@ class AvroDeserializer(RegistryDeserializer[T]):
         )
 
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
-        """A column of structs. Records of several schemas are read as the newest of them, or as `reader_schema`.
+        """A column of structs, as `reader_schema` says. Without it, records of several schemas make a column that has
+        the fields of all; where a record's schema lacks one, it has the newest schema's default, or null.
 
         `from_dict` and `config` have no effect here, and schemas that a header names cannot be used.
         """

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kwire.deserializers.arrow_columns import data_of
-from kwire.root_errors import InvalidArgumentError
 
 _NAME = "value"
 _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -34,13 +33,18 @@ def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
     if not len(there):
         return pa.nulls(len(column), wanted or pa.null())
     try:
-        found = _inferred(there) if wanted is None else _read(there, wanted).cast(wanted)
+        found = _inferred(there) if wanted is None else _as(_read(there, wanted), wanted)
     except _NOT_READ:
         found = _read_one_by_one(there, wanted)
     if not column.null_count:
         return found
     rows = np.cumsum(np.asarray(column.is_valid())) - 1
     return found.take(pa.array(rows, pa.int64(), mask=np.asarray(column.is_null())))
+
+
+def _as(found: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Cast where it has to be: a cast breaks lists of objects with a field of nulls (pyarrow up to 26 at least)."""
+    return found if found.type == wanted else found.cast(wanted)
 
 
 def _inferred(documents: pa.BinaryArray) -> pa.Array:
@@ -106,7 +110,9 @@ def _read(documents: pa.BinaryArray, explicit: pa.DataType | None, *, others: st
     table = pj.read_json(io.BytesIO(stream), read_options=options, parse_options=parsing)
     if table.num_rows != len(documents) or table.column_names != [_NAME]:
         raise pa.ArrowInvalid("a value is more than one document")
-    found: pa.Array = table.column(0).combine_chunks()
+    read = table.column(0)
+    read.validate()  # Arrow's reader drops what is null in a list of objects, and counts it nevertheless
+    found: pa.Array = read.combine_chunks()
     return found
 
 
@@ -116,7 +122,7 @@ def _read_one_by_one(documents: pa.BinaryArray, wanted: pa.DataType | None) -> p
     values = [json.loads(document) for document in documents.to_pylist()]
     if wanted is not None:
         with contextlib.suppress(*_NOT_READ):
-            return _read(documents, wanted, others="ignore").cast(wanted)
+            return _as(_read(documents, wanted, others="ignore"), wanted)
         for value in values:
             _check_whole(value, wanted)
     return pa.array(values, wanted)
@@ -126,12 +132,12 @@ def _check_whole(value: object, kind: pa.DataType) -> None:
     """Arrow cuts the fractions off Python's numbers where it makes whole ones of them, and says nothing.
 
     Raises:
-        InvalidArgumentError: One has a fraction, or may have lost it to the size of the number.
+        ValueError: One has a fraction, or may have lost it to the size of the number.
     """
     match value:
         case float() if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
             if not value.is_integer() or abs(value) >= _EXACT:
-                raise InvalidArgumentError(f"{value} is no whole number that {kind} holds as it was written")
+                raise ValueError(f"{value} is no whole number that {kind} holds as it was written")
         case dict() if pa.types.is_struct(kind):
             for field in kind:
                 _check_whole(value.get(field.name), field.type)

@@ -6,7 +6,9 @@ Contract: a column has one type. What fails is looked for record by record, so t
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import replace
+from inspect import signature
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -46,16 +48,48 @@ def deserialized_column(
     except Exception as error:
         if is_no_fault_of_a_record(error):
             raise
-        for _ in _one_by_one(chunks, field, deserialize):
-            pass  # raises, if one record is to blame
+        values = list(_one_by_one(chunks, field, deserialize))  # raises, if one record is to blame
         if isinstance(error, InvalidArgumentError):
             raise
         if (unavailable := outage(next(filter(len, chunks)), field, error)) is not None:
             raise unavailable from error  # it answers again by now
+
+        def make_first(rows: int) -> object:
+            cut = column.slice(0, rows)
+            return pa.array(values[:rows]) if make is None else list(_arrays(chunks, cut, field, make))
+
         raise InvalidArgumentError(
-            f"the {field}s make no column of one type: {error}; give {type(deserialize).__name__} the type to make, or "
-            "read them by iteration"
+            f"the {field}s make no column of one type{_where(chunks, make_first)}: {error}; {_advice(deserialize)}"
         ) from error
+
+
+def _where(chunks: Sequence[PartitionRecords[K, V]], make_first: Callable[[int], object]) -> str:
+    """From which record on no column can be made. `make_first` makes one of so many rows at the beginning."""
+
+    def fails(rows: int) -> bool:
+        try:
+            make_first(rows)
+        except Exception:  # noqa: BLE001  which one does not matter
+            return True
+        return False
+
+    rows = sum(map(len, chunks))
+    row = bisect_left(range(1, rows + 1), True, key=fails)
+    for chunk in chunks:
+        if row < len(chunk):
+            return f", from {chunk.topic_partition} offset {chunk.columns.offsets[row]} on"
+        row -= len(chunk)
+    return ""
+
+
+def _advice(deserialize: AnyDeserializer) -> str:
+    if not hasattr(deserialize, "to_arrow"):
+        return (
+            "a column is of numbers, text, bytes, lists or dictionaries: give a function that returns such, all alike"
+        )
+    if "arrow_type" in signature(type(deserialize)).parameters:
+        return f"give {type(deserialize).__name__} an arrow_type that all of them fit, or read them by iteration"
+    return "read them by iteration"
 
 
 def _arrays(
@@ -66,7 +100,7 @@ def _arrays(
         yield make(_combined(column))
         return
     start = 0
-    for topic, rows in _stretches(chunks):
+    for topic, rows in _stretches(chunks) or [("", 0)]:  # also no rows have a type, if the user has given one
         yield make(_combined(column.slice(start, rows)), SerializationContext(topic, field))
         start += rows
 
@@ -96,7 +130,13 @@ def _joined(arrays: list[pa.Array]) -> pa.ChunkedArray:
             f"topics have different types, {' and '.join(map(str, kinds))}; make a table of each topic's records"
         )
     kind = next(iter(kinds), pa.null())
-    return pa.chunked_array([array.cast(kind) for array in arrays], kind)
+    return pa.chunked_array([_as_type(array, kind) for array in arrays], kind)
+
+
+def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array, if it has this type; else all its values are null. Not by a cast: a cast of a list of structs that
+    have a field of nulls makes an invalid array, also to its own type (pyarrow up to 26 at least)."""
+    return array if array.type == kind else pa.nulls(len(array), kind)
 
 
 def _one_by_one(

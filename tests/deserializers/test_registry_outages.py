@@ -15,7 +15,7 @@ from confluent_kafka.serialization import SerializationContext as ConfluentConte
 
 from kwire import AsyncConsumer, Consumer, Record, RecordDeserializationError, SchemaRegistryUnavailableError
 from kwire.deserializers import AvroDeserializer
-from kwire.processing import Processor, processor
+from kwire.processing import Processor, processor_loop
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def test_a_processor_waits_for_the_registry_and_skips_only_what_is_bad(
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(processor, "AFTER_OUTAGE_S", 0.01)
+    monkeypatch.setattr(processor_loop, "AFTER_OUTAGE_S", 0.01)
     cluster.produce("orders", b"bad")
     write(client, cluster, 1, 2)
     handled: list[object] = []

@@ -250,6 +250,36 @@ def test_columns_of_numbers_and_of_records_of_two_schemas(client: SchemaRegistry
     assert frame["value"].struct.field("id").drop_nulls().sort().to_list() == [1, 2]
 
 
+def test_a_field_that_the_highest_schema_lacks_stays(client: SchemaRegistryClient, cluster: Cluster) -> None:
+    """A schema that was taken back has its old number: the highest one was read as, and the field was gone."""
+    with_price = {**ORDER, "fields": [*ORDER["fields"], {"name": "price", "type": "double"}]}
+    dear, plain = {"id": 1, "item": "tea", "price": 2.5}, {"id": 2, "item": "jam"}
+    cluster.produce("orders", as_avro(client, with_price, dear), as_avro(client, ORDER, plain), partition=0)
+    cluster.produce("orders", as_avro(client, with_price, dear), partition=0)
+    column = polled(cluster).to_arrow(value=AvroDeserializer(client)).column("value")
+    assert column.to_pylist() == [dear, {**plain, "price": None}, dear]
+
+
+def test_bytes_alone_are_a_column_of_what_was_sent(client: SchemaRegistryClient, cluster: Cluster) -> None:
+    """Serializers write them without a length; the column took the first byte for one, and cut them."""
+    sent = [b"\x04abcdef", b"\0hello", b"\x31"]
+    cluster.produce("orders", *all_as_avro(client, "bytes", sent))
+    records = polled(cluster)
+    assert records.to_arrow(value=AvroDeserializer(client)).column("value").to_pylist() == sent
+    assert read(cluster, AvroDeserializer(client)) == sent
+
+
+def test_an_empty_poll_has_the_type_that_was_given(client: SchemaRegistryClient) -> None:
+    """Its table could not be put together with those of other polls."""
+    wanted = pa.struct([("id", pa.int64()), ("item", pa.string())])
+    typed = (
+        AvroDeserializer(client, reader_schema=json.dumps(ORDER)),
+        JsonSchemaDeserializer(client, arrow_type=wanted),
+    )
+    for deserialize in typed:
+        assert Records[bytes, bytes]().to_arrow(value=deserialize).schema.field("value").type == wanted
+
+
 def test_a_column_names_the_record_that_it_fails_over(client: SchemaRegistryClient, cluster: Cluster) -> None:
     good = as_avro(client, ORDER, {"id": 1, "item": "tea"})
     cluster.produce("orders", good, good, good[:-1], good)
@@ -267,7 +297,8 @@ def test_a_function_makes_a_column_too(cluster: Cluster) -> None:
     assert records.to_arrow(value=len).column("value").to_pylist() == [1, 2, 1]
     with pytest.raises(RecordDeserializationError, match="offset 2"):
         records.to_arrow(value=int)
-    with pytest.raises(InvalidArgumentError, match="no column of one type"):
+    advice = "no column of one type, from orders-0 offset 2 on: .*: give a function that returns such, all alike"
+    with pytest.raises(InvalidArgumentError, match=advice):
         records.to_arrow(value=lambda data: object() if data == b"x" else 1)
 
 
@@ -277,8 +308,18 @@ def test_json_schema_columns_are_checked_and_read_in_one_go(client: SchemaRegist
     records = polled(cluster)
     with pytest.raises(RecordDeserializationError, match=r"offset 1: .*'one' is not of type 'integer'"):
         records.to_arrow(value=JsonSchemaDeserializer(client))
-    with pytest.raises(InvalidArgumentError, match="no column of one type"):
+    advice = "from orders-0 offset 1 on: .*; give JsonSchemaDeserializer an arrow_type"
+    with pytest.raises(InvalidArgumentError, match=advice):
         records.to_arrow(value=JsonSchemaDeserializer(client, config={"validate": False}))
+
+
+@pytest.mark.parametrize("count", range(1, 7))
+def test_json_schema_columns_of_any_length(client: SchemaRegistryClient, cluster: Cluster, count: int) -> None:
+    """Each even number of values was refused."""
+    sent = [{"id": number} for number in range(count)]
+    cluster.produce("orders", *(as_json(client, value) for value in sent), partition=0)
+    column = polled(cluster).to_arrow(value=JsonSchemaDeserializer(client)).column("value")
+    assert column.to_pylist() == sent
 
 
 def test_a_function_that_makes_objects_is_not_asked_for_a_column(

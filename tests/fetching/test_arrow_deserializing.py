@@ -92,8 +92,19 @@ def test_topics_with_different_types_are_no_column() -> None:
 
 def test_values_of_different_types_are_no_column() -> None:
     records = Records([chunk(ORDERS, b'{"a": 1}', b'{"a": "x"}')])
-    with pytest.raises(InvalidArgumentError, match=r"the values make no column of one type: .* give JsonDeserializer"):
+    with pytest.raises(
+        InvalidArgumentError,
+        match=r"the values make no column of one type, from orders-0 offset 101 on: .*; give JsonDeserializer",
+    ):
         records.to_arrow(value=JsonDeserializer())
+
+
+def test_a_field_that_is_always_null_makes_a_valid_table() -> None:
+    items = b'[{"sku": "a", "off": null}, {"sku": "b", "off": null}]'
+    records = Records([chunk(ORDERS, items, b'[{"sku": "c", "off": null}]'), chunk(CLICKS, items)])
+    table = records.to_arrow(value=JsonDeserializer())
+    table.validate(full=True)
+    assert [len(row["value"]) for row in table.to_pylist()] == [2, 1, 2]
 
 
 @pytest.mark.parametrize("given_class", [JsonDeserializer, IntegerDeserializer, ByTopic])

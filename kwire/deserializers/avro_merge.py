@@ -1,0 +1,87 @@
+"""Several Avro schemas as one that has what any of them has, to read the records of all into one column. Pure.
+
+A field that some of the schemas lack can be null, unless the newest schema has a default for it. Numbers are of the
+wider type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Field = Mapping[str, object]
+
+_WIDER = ("int", "long", "float", "double")
+"""Avro's promotions: each can be read as those behind it."""
+
+
+def merged(newest: object, older: object) -> object:
+    """`newest`, with what it lacks of `older`. In both, names are replaced by what they name."""
+    if newest == older:
+        return newest
+    mine, theirs = _beside_null(newest), _beside_null(older)
+    if len(mine) > 1 or len(theirs) > 1:
+        return newest  # one of several types, which is no column
+    kinds = [_both(mine[0], theirs[0])] if mine and theirs else mine or theirs
+    can_be_null = _can_be_null(newest) or _can_be_null(older)
+    return ["null", *kinds] if can_be_null or not kinds else kinds[0]
+
+
+def _beside_null(schema: object) -> list[object]:
+    branches = schema if isinstance(schema, list) else [schema]
+    return [each for each in branches if not _is_null(each)]
+
+
+def _can_be_null(schema: object) -> bool:
+    return any(map(_is_null, schema)) if isinstance(schema, list) else _is_null(schema)
+
+
+def _is_null(schema: object) -> bool:
+    return schema in ("null", {"type": "null"})
+
+
+def _both(newest: object, older: object) -> object:
+    """Of two schemas that are no unions."""
+    if isinstance(newest, Mapping) and isinstance(older, Mapping) and newest["type"] == older["type"]:
+        return _of_one_kind(newest, older)
+    is_wider = newest in _WIDER and older in _WIDER and _WIDER.index(str(older)) > _WIDER.index(str(newest))
+    return older if is_wider else newest
+
+
+def _of_one_kind(newest: Mapping[str, Any], older: Mapping[str, Any]) -> Mapping[str, object]:
+    match newest["type"]:
+        case "record":
+            return {**newest, "fields": _fields(newest["fields"], older["fields"])}
+        case "enum":
+            return {**newest, "symbols": list(dict.fromkeys([*newest["symbols"], *older["symbols"]]))}
+        case "array":
+            return {**newest, "items": merged(newest["items"], older["items"])}
+        case "map":
+            return {**newest, "values": merged(newest["values"], older["values"])}
+        case _:
+            return newest
+
+
+def _fields(newest: Sequence[Field], older: Sequence[Field]) -> list[Field]:
+    left = {field["name"]: field for field in older}
+    found: list[Field] = []
+    for field in newest:
+        names = [field["name"], *_aliases(field)]
+        twin = next((left.pop(name) for name in names if name in left), None)
+        if twin is not None:
+            found.append({**field, "type": merged(field["type"], twin["type"])})
+        else:
+            found.append(field if "default" in field else _optional(field))
+    return [*found, *map(_optional, left.values())]
+
+
+def _aliases(field: Field) -> Sequence[object]:
+    """Names that the field had before."""
+    aliases = field.get("aliases", ())
+    assert isinstance(aliases, Sequence)
+    return aliases
+
+
+def _optional(field: Field) -> Field:
+    """The same field, null where a record has none."""
+    return {"name": field["name"], "type": ["null", *_beside_null(field["type"])], "default": None}
