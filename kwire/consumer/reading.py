@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import NoReturn, Self, TypeAlias, Unpack, cast, overload
+from typing import Generic, NoReturn, Self, TypeAlias, Unpack, cast, overload
 
 from kwire.clock import Deadline
 from kwire.config import Deserialize, ResetKind, Settings
 from kwire.consumer.arguments import checked_bound, checked_topic, topics_and_config
 from kwire.consumer.sync import Consumer
-from kwire.errors import InvalidArgumentError, KafkaTimeoutError
+from kwire.errors import InvalidArgumentError, KafkaTimeoutError, LogTruncationError
 from kwire.model import K, Record, TopicPartition, V
 
 POLL_SECONDS = 1.0
@@ -29,7 +29,7 @@ def read(
     key_deserializer: Deserialize[K] | None = None,
     value_deserializer: Deserialize[V] | None = None,
     **settings: Unpack[Settings],
-) -> Iterator[Record[K, V]]: ...
+) -> Reading[K, V]: ...
 
 
 # For `read("orders", **settings)` of any dictionary: see `Facade`.
@@ -39,7 +39,7 @@ def read(
     start: object = None,
     end: object = None,
     __unpacked__: object,
-) -> Iterator[Record[bytes, bytes]]: ...
+) -> Reading[bytes, bytes]: ...
 
 
 def read(
@@ -49,7 +49,7 @@ def read(
     key_deserializer: Deserialize[K] | None = None,
     value_deserializer: Deserialize[V] | None = None,
     **settings: object,
-) -> Iterator[Record[K, V]]:
+) -> Reading[K, V]:
     """All records of topics, from the beginning to where the topics end when this is called.
 
     It needs no group, and commits nothing. Each partition's records are in order.
@@ -70,6 +70,7 @@ def read(
     Raises:
         InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
+        LogTruncationError: Raised by the iterator: a topic was deleted and made anew, or its log was cut.
         RecordDeserializationError: Raised by the iterator, like all that a poll raises. From then on each step raises
             it: the iterator does not go on behind a bad record. A deserializer of yours may return something in place
             of a bad value.
@@ -92,11 +93,12 @@ def read(
         raise
     records = _records(consumer, starts, ends)
     next(records)
-    return _Reading(records)
+    return Reading(records)
 
 
-class _Reading(chain[Record[K, V]]):
-    """Yields records. An error is raised again with each further step: a generator that has raised would just end."""
+class Reading(chain[Record[K, V]], Generic[K, V]):
+    """What `read` returns: it yields records. Once it has raised an error, each further step raises it again: a
+    generator that has raised would just end."""
 
     _records: Generator[Record[K, V]]
 
@@ -191,12 +193,14 @@ def _records(
         consumer.assign(ends.keys())
         for tp, offset in starts.items():
             consumer.seek(tp, offset)
+        read_to: dict[TopicPartition, int] = {}
         deadline = Deadline.after(silent_ms)
         while ends:
             records = consumer.poll(POLL_SECONDS)
             for tp in records.partitions():
+                _check_goes_on(tp, read_to.get(tp, 0), records[tp][0].offset)
                 yield from (record for record in records[tp] if tp in ends and record.offset < ends[tp])
-            reached = {tp: at.offset for tp, at in records.next_offsets().items()}
+            read_to |= (reached := {tp: at.offset for tp, at in records.next_offsets().items()})
             if not records:  # a log may end in batches that have no records: only the position tells
                 reached = {tp: consumer.position(tp) for tp in ends}
             if through := [tp for tp, offset in reached.items() if offset >= ends.get(tp, offset + 1)]:
@@ -206,3 +210,12 @@ def _records(
                 deadline = Deadline.after(silent_ms)
             elif deadline.expired:
                 raise KafkaTimeoutError(f"nothing came of {', '.join(map(str, sorted(ends)))} for {silent_ms:.0f} ms")
+
+
+def _check_goes_on(tp: TopicPartition, read_to: int, offset: int) -> None:
+    """Raise if the consumer's reset policy has gone back: what comes now is in another log than what came before."""
+    if offset < read_to:
+        error = LogTruncationError({tp: read_to}, {})
+        why = "its topic was deleted and made anew, or its log was cut, while it was read; read it again"
+        error.args = (f"{tp} begins anew at offset {offset}, after records up to {read_to}: {why}",)
+        raise error

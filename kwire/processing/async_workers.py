@@ -44,8 +44,9 @@ class EventLoop(Protocol):
     def call_soon(self, function: Callable[[], None]) -> None:
         """Have the loop call it; from any thread."""
 
-    def spawn(self, step: Step[K, V], run: Run[K, V], context: Context) -> None:
-        """A task; from the loop's thread."""
+    def spawn(self, step: Step[K, V], run: Run[K, V], context: Context, never_ran: Callable[[Run[K, V]], None]) -> None:
+        """A task; from the loop's thread. It begins later, not inside this call. If it is cancelled before it has
+        begun, `never_ran` is called instead."""
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         """Call a function that would block the loop, in another thread; returns its result."""
@@ -165,7 +166,7 @@ class AsyncWorkers(Generic[K, V]):
 
     def _go_on(self, run: Run[K, V]) -> None:
         if run.todo and run.error is None and not self._is_closing:
-            self._loop.spawn(self._work, run, self._context.copy())
+            self._loop.spawn(self._work, run, self._context.copy(), self._never_ran)
             return
         self._over.append(run)
         if len(self._over) == 1:  # what ends together is told together: it wakes the owner once
@@ -189,11 +190,19 @@ class AsyncWorkers(Generic[K, V]):
         except self._loop.cancelled as error:
             if self._is_closing:
                 raise
-            run.error = error if run.is_cancelled else _breakdown(error)
+            run.error = error if run.is_cancelled else _cancelled_by_others(error)
         except BaseException as error:  # noqa: BLE001  whatever it is, the queue must not stay closed
             run.error = error
         self._in_hand.discard(id(run))
         run.took_ms += monotonic_ms() - began_ms
+        self._go_on(run)
+
+    def _never_ran(self, run: Run[K, V]) -> None:
+        """Its task was cancelled before it began. `asyncio.run` cancels all tasks of the loop at its end."""
+        if self._is_closing:
+            return
+        if run.next_item() is not None:
+            run.error = _cancelled_by_others(None)
         self._go_on(run)
 
     async def _handle(self, run: Run[K, V], item: Item[K, V]) -> None:
@@ -221,6 +230,12 @@ class AsyncWorkers(Generic[K, V]):
 
 def _breakdown(error: BaseException | None) -> BreakdownError:
     made = BreakdownError(f"the event loop has broken down: {error!r}")
+    made.__cause__ = error
+    return made
+
+
+def _cancelled_by_others(error: BaseException | None) -> BreakdownError:
+    made = BreakdownError("somebody else has cancelled the handler's task, or the event loop has broken down")
     made.__cause__ = error
     return made
 

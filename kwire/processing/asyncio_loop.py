@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from contextvars import Context
+from functools import partial
 
 from kwire.model import K, Record, V
 from kwire.processing.last_task import LastTask
@@ -37,12 +38,22 @@ class AsyncioLoop:
         self._loop.call_soon_threadsafe(function)
 
     def spawn(
-        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
+        self,
+        step: Callable[[Run[K, V]], Coroutine[object, object, None]],
+        run: Run[K, V],
+        context: Context,
+        never_ran: Callable[[Run[K, V]], None],
     ) -> None:
         assert self._loop is not None
-        task = self._loop.create_task(step(run), context=context)
+        # Not by the loop's task factory: an eager one runs the task in this call, and that one spawns the next.
+        task = asyncio.Task(step(run), loop=self._loop, context=context)
         self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        task.add_done_callback(partial(self._done, run, never_ran))
+
+    def _done(self, run: Run[K, V], never_ran: Callable[[Run[K, V]], None], task: asyncio.Task[None]) -> None:
+        self._forget(task)
+        if task.cancelled():  # a step that has begun hides it, unless all end
+            never_ran(run)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -40,7 +40,11 @@ class TrioLoop:
         self._token.run_sync_soon(function)
 
     def spawn(
-        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
+        self,
+        step: Callable[[Run[K, V]], Coroutine[object, object, None]],
+        run: Run[K, V],
+        context: Context,
+        never_ran: Callable[[Run[K, V]], None],  # noqa: ARG002  trio runs each task up to its first wait
     ) -> None:
         assert self._nursery is not None
         context.run(self._nursery.start_soon, step, run)  # a task copies the context it is started in
@@ -90,7 +94,11 @@ class RunningTrioLoop(TrioLoop):
         self._last_task.wait()
 
     def spawn(
-        self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V], context: Context
+        self,
+        step: Callable[[Run[K, V]], Coroutine[object, object, None]],
+        run: Run[K, V],
+        context: Context,
+        never_ran: Callable[[Run[K, V]], None],  # noqa: ARG002  trio runs each task up to its first wait
     ) -> None:
         assert self._nursery is not None
         context.run(self._nursery.start_soon, self._in_scope, step, run)  # a task copies the context it is started in

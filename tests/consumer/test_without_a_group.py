@@ -13,7 +13,7 @@ import pytest
 
 import kwire
 from kwire import Consumer, TopicPartition
-from kwire.errors import IllegalStateError, InvalidArgumentError, RecordDeserializationError
+from kwire.errors import IllegalStateError, InvalidArgumentError, LogTruncationError, RecordDeserializationError
 from kwire.testing import Cluster, NewRecord
 
 
@@ -181,10 +181,30 @@ def test_an_error_does_not_look_like_the_end(of_ten_minutes: Cluster) -> None:
 
 def test_reading_may_be_closed(cluster: Cluster) -> None:
     cluster.produce("orders", b"0", b"1", partition=0)
-    with closing(kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers)) as records:  # type: ignore[type-var]
+    with closing(kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers)) as records:
         assert next(records).value == b"0"
     assert list(records) == []
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
+
+
+def test_a_topic_that_is_made_anew_meanwhile_is_an_error(cluster: Cluster) -> None:
+    """Records came that were written after the call, behind those of the topic before, and only the log said so."""
+    cluster.create_topic("sales", partitions=1)
+    for number in range(20):
+        cluster.produce("sales", b"old %d" % number)
+    servers = cluster.bootstrap_servers  # each record comes in an answer of its own
+    records = kwire.read("sales", bootstrap_servers=servers, max_partition_fetch_bytes=1, fetch_buffer_bytes=1)
+    assert [next(records).value for _ in range(3)] == [b"old 0", b"old 1", b"old 2"]
+
+    def read_to_the_end() -> None:
+        for record in records:
+            assert (record.value or b"").startswith(b"old")
+
+    cluster.delete_topic("sales")
+    cluster.create_topic("sales", partitions=1)
+    cluster.produce("sales", *(b"new %d" % number for number in range(40)))
+    with pytest.raises(LogTruncationError, match="sales-0 begins anew at offset 0, after records up to"):
+        read_to_the_end()
 
 
 def test_what_is_deleted_is_not_waited_for(of_ten_minutes: Cluster) -> None:

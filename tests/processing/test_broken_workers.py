@@ -6,12 +6,15 @@ A process of a pool that was killed once made each record behind it "given up", 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import signal
+import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -271,6 +274,56 @@ def test_a_task_that_is_cancelled_from_outside_is_tried_again(cluster: Cluster, 
     handler.processor = Processor(new_consumer(), handle, on_failure="skip")
     handler.processor.run()
     assert (set(handler.done), committed(cluster)) == (set(range(RECORDS)), RECORDS)
+
+
+@pytest.mark.parametrize("is_whole_program", [False, True])
+@pytest.mark.threads(reason="it runs a loop of its own")
+def test_tasks_that_are_cancelled_before_they_begin_are_not_forgotten(
+    cluster: Cluster, new_consumer: NewConsumer, is_whole_program: bool
+) -> None:
+    """Their partition stood still for ever, and the end of the program took 30 s: `asyncio.run` cancels all tasks."""
+    cancel = Once(lambda: asyncio.get_running_loop().call_soon(cancel_tasks))
+    handler = Handler()
+    kept = set[asyncio.Task[object]]()
+
+    def cancel_tasks() -> None:
+        for task in asyncio.all_tasks() - kept:
+            task.cancel()
+
+    async def handle(record: BytesRecord) -> None:
+        handler(record)
+        cancel(record)
+
+    async def main() -> None:
+        if not is_whole_program:
+            kept.update(asyncio.all_tasks())
+        await processor.run_async()
+
+    handler.processor = processor = Processor(new_consumer(), handle, on_failure="skip")
+    with pytest.raises(asyncio.CancelledError) if is_whole_program else nullcontext():
+        asyncio.run(asyncio.wait_for(main(), 20.0))
+    assert committed(cluster) == len(handler.done)
+
+
+@pytest.mark.threads(reason="it runs a loop of its own")
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio has no eager tasks")
+def test_eager_tasks_do_not_run_inside_each_other(cluster: Cluster, new_consumer: NewConsumer) -> None:
+    """Each handler that awaits nothing began the next one: a RecursionError, and a partition that stood still."""
+    handler = Handler(lambda _record: None)
+    depths: list[int] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009  3.11 has none
+        await processor.run_async()
+
+    async def handle(record: BytesRecord) -> None:
+        depths.append(len(inspect.stack(0)))
+        handler(record)
+
+    handler.processor = processor = Processor(new_consumer(), handle)
+    asyncio.run(main())
+    assert committed(cluster) == RECORDS
+    assert max(depths) == min(depths)
 
 
 @pytest.mark.parametrize("policy", ["skip", "dead letters"])
