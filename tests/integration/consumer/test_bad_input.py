@@ -210,11 +210,7 @@ BAD_CALLS: list[tuple[str, Callable[[BytesConsumer], object], str]] = [
     ("commit: number", lambda c: c.commit_sync({TP: 1}), "expected OffsetAndMetadata, not 1"),  # type: ignore[dict-item]
     ("commit: list", lambda c: c.commit_sync([TP]), "expected a mapping of partitions"),  # type: ignore[arg-type]
     ("commit: text as key", lambda c: c.commit_sync({"t": OffsetAndMetadata(1)}), "expected a TopicPartition, not 't'"),  # type: ignore[dict-item]
-    (
-        "commit: text",
-        lambda c: c.commit_sync({TP: OffsetAndMetadata("1")}),
-        "an offset must be a whole number, not '1'",
-    ),  # type: ignore[arg-type]
+    ("commit: text", lambda c: c.commit_sync({TP: OffsetAndMetadata("1")}), "a whole number, not '1'"),  # type: ignore[arg-type]
     ("commit: fraction", lambda c: c.commit_sync({TP: OffsetAndMetadata(1.5)}), "a whole number, not 1.5"),  # type: ignore[arg-type]
     ("commit: epoch", lambda c: c.commit_async({TP: OffsetAndMetadata(1, "", -3)}), "epoch .* cannot be negative: -3"),
     ("commit: no metadata", lambda c: c.commit_sync({TP: OffsetAndMetadata(1, None)}), "must be text, not None"),  # type: ignore[arg-type]
