@@ -344,7 +344,8 @@ class OffsetOutOfRangeError(KafkaError):
 
 
 class LogTruncationError(OffsetOutOfRangeError):
-    """Records up to the position were lost by the cluster, or the topic was recreated; `auto_offset_reset="none"`.
+    """Records up to the position were lost by the cluster, or the topic was recreated. Raised with
+    `auto_offset_reset="none"`, and by `kwire.read`.
 
     An unclean leader election does that (KIP-320): what was read behind the divergent offset is gone from the log, and
     other records are there now.

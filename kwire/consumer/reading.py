@@ -198,8 +198,9 @@ def _records(
         while ends:
             records = consumer.poll(POLL_SECONDS)
             for tp in records.partitions():
-                _check_goes_on(tp, read_to.get(tp, 0), records[tp][0].offset)
-                yield from (record for record in records[tp] if tp in ends and record.offset < ends[tp])
+                rows = records[tp]
+                _check_goes_on(tp, read_to.get(tp, 0), rows[0].offset)
+                yield from (record for record in rows if tp in ends and record.offset < ends[tp])
             read_to |= (reached := {tp: at.offset for tp, at in records.next_offsets().items()})
             if not records:  # a log may end in batches that have no records: only the position tells
                 reached = {tp: consumer.position(tp) for tp in ends}
@@ -217,5 +218,5 @@ def _check_goes_on(tp: TopicPartition, read_to: int, offset: int) -> None:
     if offset < read_to:
         error = LogTruncationError({tp: read_to}, {})
         why = "its topic was deleted and made anew, or its log was cut, while it was read; read it again"
-        error.args = (f"{tp} begins anew at offset {offset}, after records up to {read_to}: {why}",)
+        error.args = (f"{tp} begins anew at offset {offset}, after it was read up to offset {read_to}: {why}",)
         raise error

@@ -30,6 +30,9 @@ class AvroDeserializer(RegistryDeserializer[T]):
         ImportError: confluent-kafka or fastavro is missing; both come with `kwire[avro]`.
     """
 
+    column_type_argument = "reader_schema"
+    """As of `JsonDeserializer`."""
+
     @overload
     def __init__(
         self: AvroDeserializer[dict[str, object]],
@@ -75,7 +78,8 @@ class AvroDeserializer(RegistryDeserializer[T]):
 
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
         """A column of structs, as `reader_schema` says. Without it, records of several schemas make a column that has
-        the fields of all; where a record's schema lacks one, it has the newest schema's default, or null.
+        the fields of all; where a record's schema lacks one, it has the default of the newest schema (the one with the
+        highest number), or null.
 
         `from_dict` and `config` have no effect here, and schemas that a header names cannot be used.
         """

@@ -1,18 +1,32 @@
 """Several Avro schemas as one that has what any of them has, to read the records of all into one column. Pure.
 
-A field that some of the schemas lack can be null, unless the newest schema has a default for it. Numbers are of the
-wider type.
+A field that some of the schemas lack can be null, unless the newest schema has a default for it. It is left out if the
+newest schema lacks it and no column can be made of it. Of two types the wider one is taken, if it holds all values of
+the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
+
+from kwire.deserializers.avro_types import arrow_type
+from kwire.root_errors import InvalidArgumentError
 
 Field = Mapping[str, object]
 
-_WIDER = ("int", "long", "float", "double")
-"""Avro's promotions: each can be read as those behind it."""
+_WIDER = MappingProxyType(
+    {
+        frozenset({"int", "long"}): "long",
+        frozenset({"int", "float"}): "double",
+        frozenset({"int", "double"}): "double",
+        frozenset({"float", "double"}): "double",
+    }
+)
+_FINER = MappingProxyType(
+    {f"{prefix}timestamp-millis": f"{prefix}timestamp-micros" for prefix in ("", "local-")},
+)
 
 
 def merged(newest: object, older: object) -> object:
@@ -44,8 +58,12 @@ def _both(newest: object, older: object) -> object:
     """Of two schemas that are no unions."""
     if isinstance(newest, Mapping) and isinstance(older, Mapping) and newest["type"] == older["type"]:
         return _of_one_kind(newest, older)
-    is_wider = newest in _WIDER and older in _WIDER and _WIDER.index(str(older)) > _WIDER.index(str(newest))
-    return older if is_wider else newest
+    return _WIDER.get(frozenset({_plain(newest), _plain(older)}), newest)
+
+
+def _plain(schema: object) -> str:
+    """The name of a type without a logical one; Kafka Connect writes `{"type": "int", "connect.type": "int16"}`."""
+    return str(schema["type"] if isinstance(schema, Mapping) and "logicalType" not in schema else schema)
 
 
 def _of_one_kind(newest: Mapping[str, Any], older: Mapping[str, Any]) -> Mapping[str, object]:
@@ -59,7 +77,8 @@ def _of_one_kind(newest: Mapping[str, Any], older: Mapping[str, Any]) -> Mapping
         case "map":
             return {**newest, "values": merged(newest["values"], older["values"])}
         case _:
-            return newest
+            is_finer = older.get("logicalType") == _FINER.get(str(newest.get("logicalType")), "")
+            return older if is_finer else newest
 
 
 def _fields(newest: Sequence[Field], older: Sequence[Field]) -> list[Field]:
@@ -72,7 +91,15 @@ def _fields(newest: Sequence[Field], older: Sequence[Field]) -> list[Field]:
             found.append({**field, "type": merged(field["type"], twin["type"])})
         else:
             found.append(field if "default" in field else _optional(field))
-    return [*found, *map(_optional, left.values())]
+    return [*found, *(_optional(field) for field in left.values() if _makes_column(field["type"]))]
+
+
+def _makes_column(schema: object) -> bool:
+    try:
+        arrow_type(schema)
+    except InvalidArgumentError:
+        return False
+    return True
 
 
 def _aliases(field: Field) -> Sequence[object]:
@@ -84,4 +111,4 @@ def _aliases(field: Field) -> Sequence[object]:
 
 def _optional(field: Field) -> Field:
     """The same field, null where a record has none."""
-    return {"name": field["name"], "type": ["null", *_beside_null(field["type"])], "default": None}
+    return {**field, "type": ["null", *_beside_null(field["type"])], "default": None}

@@ -19,6 +19,7 @@ _PRIMITIVES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "enum": pa.string(),
 }
+_OTHERWISE = "leave it out by a reader_schema, or read the records by iteration"
 _DIGITS_OF_128_BITS, _MOST_DIGITS = 38, 76
 _LOGICAL: Mapping[tuple[object, object], pa.DataType] = {
     ("int", "date"): pa.date32(),
@@ -43,7 +44,7 @@ def arrow_type(schema: object, path: str = "the record") -> pa.DataType:
     if isinstance(schema, str):
         if schema in _PRIMITIVES:
             return _PRIMITIVES[schema]
-        raise InvalidArgumentError(f"{path} is a {schema!r} in itself, which no column can be; read it by iteration")
+        raise InvalidArgumentError(f"{path} is a {schema!r} in itself, which no column can be; {_OTHERWISE}")
     assert isinstance(schema, Mapping)
     kind, logical = schema["type"], schema.get("logicalType")
     if logical == "decimal" and kind in ("bytes", "fixed"):
@@ -78,7 +79,7 @@ def _decimal(precision: int, scale: int, path: str) -> pa.DataType:
 def _union(branches: list[object], path: str) -> pa.DataType:
     others = [each for each in branches if each not in ("null", {"type": "null"})]
     if len(others) > 1:
-        raise InvalidArgumentError(f"{path} is one of several types, and a column has one; read it by iteration")
+        raise InvalidArgumentError(f"{path} is one of several types, and a column has one; {_OTHERWISE}")
     return arrow_type(others[0], path) if others else pa.null()
 
 

@@ -29,6 +29,9 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
         ImportError: confluent-kafka or jsonschema is missing; both come with `kwire[json-schema]`.
     """
 
+    column_type_argument = "arrow_type"
+    """As of `JsonDeserializer`."""
+
     @overload
     def __init__(
         self: JsonSchemaDeserializer[JsonValue],

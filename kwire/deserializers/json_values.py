@@ -20,6 +20,9 @@ class JsonDeserializer:
             poll.
     """
 
+    column_type_argument = "arrow_type"
+    """For messages: which argument says the type of a column."""
+
     def __init__(self, arrow_type: pa.DataType | None = None) -> None:
         self._arrow_type = arrow_type
 

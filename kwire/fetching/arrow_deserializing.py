@@ -7,8 +7,8 @@ Contract: a column has one type. What fails is looked for record by record, so t
 from __future__ import annotations
 
 from bisect import bisect_left
+from contextlib import suppress
 from dataclasses import replace
-from inspect import signature
 from itertools import chain
 from typing import TYPE_CHECKING, cast
 
@@ -41,6 +41,8 @@ def deserialized_column(
     if is_class_of_deserializers(deserialize):
         raise InvalidArgumentError(f"{field}={deserialize!r} is a class; give an object of it")
     make = getattr(deserialize, "to_arrow", None)
+    if not any(map(len, chunks)):
+        return _of_no_rows(column, field, make)
     try:
         if make is None:
             return pa.chunked_array([pa.array(_one_by_one(chunks, field, deserialize))])
@@ -61,6 +63,16 @@ def deserialized_column(
         raise InvalidArgumentError(
             f"the {field}s make no column of one type{_where(chunks, make_first)}: {error}; {_advice(deserialize)}"
         ) from error
+
+
+def _of_no_rows(column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Array] | None) -> pa.ChunkedArray:
+    """An empty column, of the type that the user has given, if there is one."""
+    context = SerializationContext("", field)
+    found = pa.nulls(0)
+    with suppress(Exception):  # a `to_arrow` of the user's may want a topic, or a first row
+        if make is not None:
+            found = make(_combined(column), context) if takes_context(make) else make(_combined(column))
+    return pa.chunked_array([found])
 
 
 def _where(chunks: Sequence[PartitionRecords[K, V]], make_first: Callable[[int], object]) -> str:
@@ -87,8 +99,8 @@ def _advice(deserialize: AnyDeserializer) -> str:
         return (
             "a column is of numbers, text, bytes, lists or dictionaries: give a function that returns such, all alike"
         )
-    if "arrow_type" in signature(type(deserialize)).parameters:
-        return f"give {type(deserialize).__name__} an arrow_type that all of them fit, or read them by iteration"
+    if (argument := getattr(deserialize, "column_type_argument", None)) is not None:
+        return f"give {type(deserialize).__name__} {argument}=, which all of them fit, or read them by iteration"
     return "read them by iteration"
 
 
@@ -100,7 +112,7 @@ def _arrays(
         yield make(_combined(column))
         return
     start = 0
-    for topic, rows in _stretches(chunks) or [("", 0)]:  # also no rows have a type, if the user has given one
+    for topic, rows in _stretches(chunks):
         yield make(_combined(column.slice(start, rows)), SerializationContext(topic, field))
         start += rows
 

@@ -24,6 +24,7 @@ def nullable(name: str, kind: object = "int") -> dict[str, object]:
     return field(name, ["null", kind], default=None)
 
 
+LONG_MS, LONG_US = ({"type": "long", "logicalType": f"timestamp-{unit}"} for unit in ("millis", "micros"))
 A, B, C = field("a"), field("b"), field("c")
 
 
@@ -53,7 +54,14 @@ def enum(*symbols: str) -> dict[str, object]:
         ({"type": "map", "values": "int"}, {"type": "map", "values": "long"}, {"type": "map", "values": "long"}),
         (enum("X", "Y"), enum("Z", "X"), enum("X", "Y", "Z")),
         ("int", "double", "double"),
+        ("int", "float", "double"),
+        ("float", "int", "double"),
         ("long", "int", "long"),
+        ("long", "double", "long"),
+        ({"type": "int", "connect.type": "int16"}, "long", "long"),
+        (LONG_MS, LONG_US, LONG_US),
+        (LONG_US, LONG_MS, LONG_US),
+        (record(A), record(A, field("u", ["int", "string"])), record(A)),
         ("string", "int", "string"),
         (["null", "int"], "long", ["null", "long"]),
         ("int", "null", ["null", "int"]),
@@ -103,3 +111,13 @@ def test_records_of_each_keep_all_their_fields(kinds: dict[str, object], mine: s
         stream.seek(0)
         found = fastavro.schemaless_reader(stream, schema, reader)
         assert found == {name: sent.get(name) for name in kinds if name in mine | theirs}
+
+
+def test_a_field_keeps_its_former_names_among_three_versions() -> None:
+    """Renamed in the third, and unknown to the first: what the second wrote under the old name was null."""
+    renamed = record(A, field("c", aliases=["b"]))
+    reader = fastavro.parse_schema(merged(merged(renamed, record(A, B)), record(A)))  # type: ignore[arg-type]
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, record(A, B), {"a": 1, "b": 7})
+    stream.seek(0)
+    assert fastavro.schemaless_reader(stream, record(A, B), reader) == {"a": 1, "c": 7}

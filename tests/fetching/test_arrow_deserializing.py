@@ -99,6 +99,23 @@ def test_values_of_different_types_are_no_column() -> None:
         records.to_arrow(value=JsonDeserializer())
 
 
+class OfRows(dict[str, object]):
+    """Has no signature, and makes columns of rows that are there."""
+
+    def __call__(self, data: bytes) -> object:
+        return data
+
+    def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
+        return pa.array([1 if self[ctx.topic] else column[0].as_py(), *column.to_pylist()])
+
+
+def test_a_deserializer_of_the_users_may_want_rows_and_a_topic() -> None:
+    assert Records[bytes, bytes]().to_arrow(value=OfRows(orders=True)).column("value").type == pa.null()
+    records = Records([chunk(ORDERS, b"1", b"2")])
+    with pytest.raises(InvalidArgumentError, match=r"make no column of one type, from orders-0 offset 100 on: "):
+        records.to_arrow(value=OfRows(orders=True))
+
+
 def test_a_field_that_is_always_null_makes_a_valid_table() -> None:
     items = b'[{"sku": "a", "off": null}, {"sku": "b", "off": null}]'
     records = Records([chunk(ORDERS, items, b'[{"sku": "c", "off": null}]'), chunk(CLICKS, items)])
