@@ -229,6 +229,10 @@ def _ended(world: World, code: str) -> Iterator[None]:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Processor, "run", _run_until_all(world))
             yield
+    elif ".run_async())" in code:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Processor, "run_async", _run_async_until_all(world))
+            yield
     elif "wakeup" not in code and _is_endless(code):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Consumer, "_poll", _poll_with_an_end)
@@ -247,21 +251,35 @@ def _is_endless(code: str) -> bool:
     )
 
 
-_RUN = Processor.run
+_RUN, _RUN_ASYNC = Processor.run, Processor.run_async
 
 
 def _run_until_all(world: World) -> Callable[[Processor[bytes, bytes]], None]:
     def run_until_all(self: Processor[bytes, bytes]) -> None:
-        def stop() -> None:
-            world.wait_for_all()
-            self.stop()
-
-        stopper = threading.Thread(target=stop)
-        stopper.start()
-        _RUN(self)
-        stopper.join()
+        with _stopped_after_all(self, world):
+            _RUN(self)
 
     return run_until_all
+
+
+def _run_async_until_all(world: World) -> Callable[[Processor[bytes, bytes]], Awaitable[None]]:
+    async def run_until_all(self: Processor[bytes, bytes]) -> None:
+        with _stopped_after_all(self, world):
+            await _RUN_ASYNC(self)
+
+    return run_until_all
+
+
+@contextlib.contextmanager
+def _stopped_after_all(processor: Processor[bytes, bytes], world: World) -> Iterator[None]:
+    def stop() -> None:
+        world.wait_for_all()
+        processor.stop()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    yield
+    stopper.join()
 
 
 _POLL, _ASYNC_POLL = Consumer._poll, AsyncConsumer._poll
