@@ -24,6 +24,8 @@ class AutoCommitTimer:
         self._backoff = backoff
         self._under_way = False
         self._failures = 0
+        self._refusal: str | None = None
+        """What the last commit was refused with, if it was."""
         self._again = False
         self.due_at_ms = NEVER_MS
 
@@ -47,8 +49,12 @@ class AutoCommitTimer:
 
     def ended(self, error: KafkaError | None) -> int:
         """Note the outcome; returns the level to log it at. A retriable failure, as while a broker is restarted, is a
-        warning only if it lasts, and only once."""
+        warning only if it lasts. Each failure is a warning once in a row: a member that was removed from its group,
+        and does not poll for half an hour, would fill the log."""
         self._under_way = False
         self._again = error is not None and error.retriable
         self._failures = self._failures + 1 if self._again else 0
-        return logging.WARNING if self._failures in (0, FAILURES_WORTH_A_WARNING) else logging.DEBUG
+        refusal = None if error is None or error.retriable else str(error)
+        is_new, self._refusal = refusal != self._refusal, refusal
+        is_warning = is_new if refusal is not None else self._failures == FAILURES_WORTH_A_WARNING
+        return logging.WARNING if is_warning else logging.DEBUG

@@ -752,6 +752,22 @@ def test_an_auto_commit_that_is_refused_is_tried_with_the_next_interval(
     assert committed(auto) == [{("orders", 0): 10}]
 
 
+def test_an_auto_commit_that_is_refused_again_and_again_is_logged_once(
+    auto: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A member that was removed from its group, and was at one record for half an hour, wrote 360 warnings."""
+    auto.advance(5_000)
+    auto.serve()
+    warned: list[int] = []
+    large, forbidden = ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    for code in (large, large, large, forbidden, ErrorCode.NONE, forbidden):
+        auto.answer_commit(code)
+        auto.delivered(O0, 11 + len(warned))
+        auto.advance(5_000)
+        warned.append(caplog.text.count("auto-commit of orders-0@"))
+    assert warned == [1, 1, 1, 2, 2, 3]
+
+
 def test_another_assignment_commits_what_the_old_one_consumed(auto: Scenario) -> None:
     auto.delivered(O0, 20)
     auto.assign(O1)
