@@ -100,7 +100,7 @@ def _advice(deserialize: AnyDeserializer) -> str:
             "a column is of numbers, text, bytes, lists or dictionaries: give a function that returns such, all alike"
         )
     if (argument := getattr(deserialize, "column_type_argument", None)) is not None:
-        return f"give {type(deserialize).__name__} {argument}=, which all of them fit, or read them by iteration"
+        return f"give {type(deserialize).__name__} a type that all fit ({argument}=...), or read them by iteration"
     return "read them by iteration"
 
 
