@@ -46,7 +46,7 @@ class EventLoop(Protocol):
 
     def spawn(self, step: Step[K, V], run: Run[K, V], context: Context, never_ran: Callable[[Run[K, V]], None]) -> None:
         """A task; from the loop's thread. It begins later, not inside this call. If it is cancelled before it has
-        begun, `never_ran` is called instead."""
+        begun, `never_ran` is called instead. A loop that dies begins nothing more, and does not call that either."""
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         """Call a function that would block the loop, in another thread; returns its result."""

@@ -24,6 +24,7 @@ class AsyncioLoop:
         self._over: asyncio.Event | None = None
         self._cancellable: dict[int, asyncio.Task[None]] = {}  # by the run's id()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not keep them alive
+        self._is_dying = False
 
     def run(self, ready: Callable[[], None]) -> None:
         asyncio.run(self._main(ready))  # which cancels what is left, and waits for it
@@ -31,7 +32,10 @@ class AsyncioLoop:
     async def _main(self, ready: Callable[[], None]) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         ready()
-        await self._over.wait()
+        try:
+            await self._over.wait()
+        finally:
+            self._is_dying = True
 
     def call_soon(self, function: Callable[[], None]) -> None:
         assert self._loop is not None
@@ -45,6 +49,8 @@ class AsyncioLoop:
         never_ran: Callable[[Run[K, V]], None],
     ) -> None:
         assert self._loop is not None
+        if self._is_dying:
+            return  # it would not begin any more: the run is told of when the loop is gone
         # Not by the loop's task factory: an eager one runs the task in this call, and that one spawns the next.
         task = asyncio.Task(step(run), loop=self._loop, context=context)
         self._tasks.add(task)
@@ -52,7 +58,7 @@ class AsyncioLoop:
 
     def _done(self, run: Run[K, V], never_ran: Callable[[Run[K, V]], None], task: asyncio.Task[None]) -> None:
         self._forget(task)
-        if task.cancelled():  # a step that has begun hides it, unless all end
+        if task.cancelled() and not self._is_dying:  # a step that has begun hides it, unless all end
             never_ran(run)
 
     def _forget(self, task: asyncio.Task[None]) -> None:

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +27,8 @@ from kwire import Consumer, Record, TopicPartition
 from kwire.consumer.host import Joinable, current_host, host_with, start_daemon
 from kwire.errors import InvalidArgumentError, ProcessingError, WorkerError
 from kwire.processing import DeadLetter, Processor, Retry
-from kwire.processing.workers import BreakdownError
+from kwire.processing.asyncio_loop import AsyncioLoop
+from kwire.processing.workers import BreakdownError, Run
 from kwire.testing import Cluster
 
 RECORDS = 60
@@ -248,6 +250,18 @@ def test_an_event_loop_that_dies_is_replaced_and_its_records_are_tried_again(
     handler.processor = Processor(new_consumer(), handler.be_awaited, ordering="none", on_failure="skip")
     handler.processor.run()
     assert (set(handler.done), committed(cluster)) == (set(range(RECORDS)), RECORDS)
+
+
+def test_a_loop_that_is_over_begins_nothing() -> None:
+    """What was handed out while it died was a coroutine that nobody awaited."""
+    loop, begun = AsyncioLoop(), list[object]()
+
+    async def step(run: Run[bytes, bytes]) -> None:
+        begun.append(run)
+
+    loop.run(lambda: loop.call_soon(loop.end))
+    loop.spawn(step, Run([], begun.append), copy_context(), begun.append)
+    assert begun == []
 
 
 @pytest.mark.threads(reason="the loop is the application's, which ends with it")
