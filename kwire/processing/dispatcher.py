@@ -244,8 +244,9 @@ class Dispatcher(Generic[K, V]):
                 LazyRecords((with_keys(chunk) if self._by_key else chunk,), offsets) if makes_late else list(chunk)
             )
         if records:
-            self._queues.add(records, source)
+            # Counted first: if a signal handler raises in between, no more is dropped in the end than was counted.
             self.usage.add(source, records)
+            self._queues.add(records, source)
 
     def hand_out(self, now_ms: float) -> None:
         """Hand out what is due to be tried again, then what waits, as far as free workers and the rate allow."""

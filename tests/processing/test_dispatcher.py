@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import chain
 from uuid import UUID
 
@@ -16,7 +17,9 @@ from kwire.processing.completion_tracker import CompletionTracker
 from kwire.processing.dispatcher import Dispatcher, RecordCounts
 from kwire.processing.lazy_records import LazyRecords
 from kwire.processing.options import ProcessorOptions
+from kwire.processing.ordered_queues import OrderedQueues
 from kwire.processing.policies import DeadLetter
+from kwire.processing.sources import Source
 from kwire.processing.workers import Item, Run
 from kwire.protocol.record_columns import RecordColumns
 
@@ -340,3 +343,31 @@ def test_who_looks_at_a_run_while_all_of_it_is_taken_back_does_not_see_it() -> N
     first, second = office.out
     first.items = TakenBack(first.items)
     assert [record.offset for record, _, _ in office.dispatcher.at_work()] == offsets(second) == [1]
+
+
+def test_a_signal_that_strikes_a_delivery_does_not_keep_what_is_done_from_being_reported(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was half delivered was dropped, and not counted before: the count of what was in work went with it."""
+    office = Office(ms_each=5.0)
+    dispatcher = office.dispatcher
+    dispatcher.deliver(chunk(0, KEYS[:1]))
+    office.handed_out(0.0)
+    add = OrderedQueues.add
+
+    def add_and_be_struck(
+        self: OrderedQueues[bytes, bytes], records: Sequence[Record[bytes, bytes]], source: Source
+    ) -> None:
+        add(self, records, source)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(OrderedQueues, "add", add_and_be_struck)
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher.deliver(chunk(1, KEYS[1:3]))
+    (run,) = office.out
+    run.execute()
+    dispatcher.drop_all()
+    dispatcher.ended.put(run)
+    dispatcher.take_back()
+    assert dispatcher.counts.handled == 1
+    assert not dispatcher.usage
