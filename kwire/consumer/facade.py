@@ -33,7 +33,7 @@ P = ParamSpec("P")
 LOOP_POLL_SECONDS = 3600.0
 # The same while a revoke is delayed: the next poll completes it, also if no further record comes.
 DELAYING_POLL_SECONDS = 1.0
-# The least, before any broker was reached.
+# The least that such a poll waits while no broker was ever reached.
 FIRST_POLL_SECONDS = 1.0
 
 

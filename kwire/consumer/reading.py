@@ -70,7 +70,7 @@ def read(
     Raises:
         InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
-        LogTruncationError: Raised by the iterator: a topic was deleted and made anew, or its log was cut.
+        LogTruncationError: The iterator raises it if a topic is recreated, or its log truncated, while it is read.
         RecordDeserializationError: Raised by the iterator, like all that a poll raises. From then on each step raises
             it: the iterator does not go on behind a bad record. A deserializer of yours may return something in place
             of a bad value.
@@ -217,6 +217,6 @@ def _check_goes_on(tp: TopicPartition, read_to: int, offset: int) -> None:
     """Raise if the consumer's reset policy has gone back: what comes now is in another log than what came before."""
     if offset < read_to:
         error = LogTruncationError({tp: read_to}, {})
-        why = "its topic was deleted and made anew, or its log was cut, while it was read; read it again"
+        why = "its topic was recreated, or its log truncated, while it was read; read it again"
         error.args = (f"{tp} begins anew at offset {offset}, after it was read up to offset {read_to}: {why}",)
         raise error

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from kwire.deserializers.avro_types import arrow_type
+from kwire.deserializers.avro_types import arrow_type, beside_null
 from kwire.root_errors import InvalidArgumentError
 
 Field = Mapping[str, object]
@@ -25,7 +25,7 @@ _WIDER = MappingProxyType(
     }
 )
 _FINER = MappingProxyType(
-    {f"{prefix}timestamp-millis": f"{prefix}timestamp-micros" for prefix in ("", "local-")},
+    {"timestamp-millis": "timestamp-micros", "local-timestamp-millis": "local-timestamp-micros"},
 )
 
 
@@ -33,7 +33,7 @@ def merged(newest: object, older: object) -> object:
     """`newest`, with what it lacks of `older`. In both, names are replaced by what they name."""
     if newest == older:
         return newest
-    mine, theirs = _beside_null(newest), _beside_null(older)
+    mine, theirs = beside_null(newest), beside_null(older)
     if len(mine) > 1 or len(theirs) > 1:
         return newest  # one of several types, which is no column
     kinds = [_both(mine[0], theirs[0])] if mine and theirs else mine or theirs
@@ -41,17 +41,8 @@ def merged(newest: object, older: object) -> object:
     return ["null", *kinds] if can_be_null or not kinds else kinds[0]
 
 
-def _beside_null(schema: object) -> list[object]:
-    branches = schema if isinstance(schema, list) else [schema]
-    return [each for each in branches if not _is_null(each)]
-
-
 def _can_be_null(schema: object) -> bool:
-    return any(map(_is_null, schema)) if isinstance(schema, list) else _is_null(schema)
-
-
-def _is_null(schema: object) -> bool:
-    return schema in ("null", {"type": "null"})
+    return len(beside_null(schema)) < (len(schema) if isinstance(schema, list) else 1)
 
 
 def _both(newest: object, older: object) -> object:
@@ -111,4 +102,4 @@ def _aliases(field: Field) -> Sequence[object]:
 
 def _optional(field: Field) -> Field:
     """The same field, null where a record has none."""
-    return {**field, "type": ["null", *_beside_null(field["type"])], "default": None}
+    return {**field, "type": ["null", *beside_null(field["type"])], "default": None}

@@ -19,6 +19,7 @@ _PRIMITIVES: Mapping[str, pa.DataType] = {
     "string": pa.string(),
     "enum": pa.string(),
 }
+_NULL = ("null", {"type": "null"})
 _OTHERWISE = "leave it out by a reader_schema, or read the records by iteration"
 _DIGITS_OF_128_BITS, _MOST_DIGITS = 38, 76
 _LOGICAL: Mapping[tuple[object, object], pa.DataType] = {
@@ -76,8 +77,14 @@ def _decimal(precision: int, scale: int, path: str) -> pa.DataType:
     return (pa.decimal128 if precision <= _DIGITS_OF_128_BITS else pa.decimal256)(precision, scale)
 
 
+def beside_null(schema: object) -> list[object]:
+    """The types that a value which is not null may have."""
+    branches = schema if isinstance(schema, list) else [schema]
+    return [each for each in branches if each not in _NULL]
+
+
 def _union(branches: list[object], path: str) -> pa.DataType:
-    others = [each for each in branches if each not in ("null", {"type": "null"})]
+    others = beside_null(branches)
     if len(others) > 1:
         raise InvalidArgumentError(f"{path} is one of several types, and a column has one; {_OTHERWISE}")
     return arrow_type(others[0], path) if others else pa.null()

@@ -67,11 +67,10 @@ def deserialized_column(
 
 def _of_no_rows(column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Array] | None) -> pa.ChunkedArray:
     """An empty column, of the type that the user has given, if there is one."""
-    context = SerializationContext("", field)
     found = pa.nulls(0)
     with suppress(Exception):  # a `to_arrow` of the user's may want a topic, or a first row
         if make is not None:
-            found = make(_combined(column), context) if takes_context(make) else make(_combined(column))
+            found = _made(make, column, "", field)
     return pa.chunked_array([found])
 
 
@@ -108,13 +107,15 @@ def _arrays(
     chunks: Sequence[PartitionRecords[K, V]], column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Array]
 ) -> Iterator[pa.Array]:
     """One array for all chunks; if `make` wants the topic, one for each run of chunks of the same topic."""
-    if not takes_context(make):
-        yield make(_combined(column))
-        return
     start = 0
-    for topic, rows in _stretches(chunks):
-        yield make(_combined(column.slice(start, rows)), SerializationContext(topic, field))
+    for topic, rows in _stretches(chunks) if takes_context(make) else [("", len(column))]:
+        yield _made(make, column.slice(start, rows), topic, field)
         start += rows
+
+
+def _made(make: Callable[..., pa.Array], column: pa.ChunkedArray, topic: str, field: Field) -> pa.Array:
+    context = (SerializationContext(topic, field),) if takes_context(make) else ()
+    return make(_combined(column), *context)
 
 
 def _stretches(chunks: Sequence[PartitionRecords[K, V]]) -> list[tuple[str, int]]:
