@@ -44,6 +44,12 @@ def data_of(column: pa.BinaryArray) -> memoryview:
     return memoryview(b"") if data is None else memoryview(data)[int(starts[0]) : int(starts[-1])]
 
 
+def as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The array, cast only if it has another type. A cast of a list of structs that have a field of nulls makes an
+    invalid array, also to its own type (pyarrow up to 26 at least)."""
+    return array if array.type == kind else array.cast(kind)
+
+
 def without_front(column: pa.BinaryArray, front_bytes: int) -> pa.BinaryArray:
     """Each value without its first bytes; those are there."""
     import pyarrow.compute as pc

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from kwire.deserializers.arrow_columns import data_of
+from kwire.deserializers.arrow_columns import as_type, data_of
 
 _NAME = "value"
 _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -33,18 +33,13 @@ def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
     if not len(there):
         return pa.nulls(len(column), wanted or pa.null())
     try:
-        found = _inferred(there) if wanted is None else _as(_read(there, wanted), wanted)
+        found = _inferred(there) if wanted is None else as_type(_read(there, wanted), wanted)
     except _NOT_READ:
         found = _read_one_by_one(there, wanted)
     if not column.null_count:
         return found
     rows = np.cumsum(np.asarray(column.is_valid())) - 1
     return found.take(pa.array(rows, pa.int64(), mask=np.asarray(column.is_null())))
-
-
-def _as(found: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Cast where it has to be: a cast breaks lists of objects with a field of nulls (pyarrow up to 26 at least)."""
-    return found if found.type == wanted else found.cast(wanted)
 
 
 def _inferred(documents: pa.BinaryArray) -> pa.Array:
@@ -122,7 +117,7 @@ def _read_one_by_one(documents: pa.BinaryArray, wanted: pa.DataType | None) -> p
     values = [json.loads(document) for document in documents.to_pylist()]
     if wanted is not None:
         with contextlib.suppress(*_NOT_READ):
-            return _as(_read(documents, wanted, others="ignore"), wanted)
+            return as_type(_read(documents, wanted, others="ignore"), wanted)
         for value in values:
             _check_whole(value, wanted)
     return pa.array(values, wanted)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, cast
 import pyarrow as pa
 
 from kwire.config.deserializers import is_class_of_deserializers
+from kwire.deserializers.arrow_columns import as_type
 from kwire.errors import InvalidArgumentError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk, outage
 from kwire.interrupts import is_no_fault_of_a_record
@@ -143,13 +144,7 @@ def _joined(arrays: list[pa.Array]) -> pa.ChunkedArray:
             f"topics have different types, {' and '.join(map(str, kinds))}; make a table of each topic's records"
         )
     kind = next(iter(kinds), pa.null())
-    return pa.chunked_array([_as_type(array, kind) for array in arrays], kind)
-
-
-def _as_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The array, if it has this type; else all its values are null. Not by a cast: a cast of a list of structs that
-    have a field of nulls makes an invalid array, also to its own type (pyarrow up to 26 at least)."""
-    return array if array.type == kind else pa.nulls(len(array), kind)
+    return pa.chunked_array([as_type(array, kind) for array in arrays], kind)
 
 
 def _one_by_one(
