@@ -5,7 +5,7 @@
 `scripts/_python` calls it before each script that needs one: `dev` is `.venv`, which has everything; `demo`, `docs` and
 `kafkatest` are small ones below `.cache`; `other` is as large as `dev`, and there is one for each Python that calls
 this. Standard library only: it runs before anything is installed. A stamp in the environment holds the digest of all
-that decides its content, so an up-to-date one costs nothing; a half-made one has no stamp and is made anew.
+that decides its content, so an up-to-date one costs nothing; a half-made one has no stamp and is made again.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ MEMBERSHIP_LOST = frozenset(
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.FENCED_INSTANCE_ID,
         # The group was deleted while its member slept. Kafka says so to a commit, other brokers to heartbeats as well.
-        # Java raises it; joining makes the group anew.
+        # Java raises it; joining creates the group again.
         ErrorCode.GROUP_ID_NOT_FOUND,
     }
 )

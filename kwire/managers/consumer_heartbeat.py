@@ -192,7 +192,7 @@ def heartbeat_outcome(code: ErrorCode, *, joining: bool) -> HeartbeatOutcome:
         case ErrorCode.FENCED_MEMBER_EPOCH | ErrorCode.UNKNOWN_MEMBER_ID:
             return HeartbeatOutcome.FENCED
         case ErrorCode.GROUP_ID_NOT_FOUND if not joining:
-            # The group was deleted while its member slept (Java gives up here); joining makes it anew. At a join the
+            # The group was deleted while its member slept (Java gives up here); joining creates it again. At a join the
             # same code says that the group is of another kind.
             return HeartbeatOutcome.FENCED
         case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:

@@ -2,7 +2,7 @@
 
 The broker names topics by id, so a partition is known here by id and name. `next_step` is a pure function. It is asked
 again after each step, so a target that came meanwhile counts from the next step on. Giving back comes first: the other
-members wait for it, and a topic that was made anew has two ids for one name, of which one must go before the other
+members wait for it, and a topic that was recreated has two ids for one name, of which one must go before the other
 comes. Called by `consumer_group.py`.
 """
 

@@ -51,7 +51,7 @@ _LOST = frozenset(
         ErrorCode.ILLEGAL_GENERATION,
         ErrorCode.FENCED_MEMBER_EPOCH,
         ErrorCode.FENCED_INSTANCE_ID,
-        ErrorCode.GROUP_ID_NOT_FOUND,  # it was deleted while its member slept; a commit by no member would make it anew
+        ErrorCode.GROUP_ID_NOT_FOUND,  # deleted while its member slept; a commit by no member would create it again
     }
 )
 MOST_IN_FLIGHT = 500
@@ -167,7 +167,7 @@ class OffsetCommitManager:
     def _topic_id(self, tp: TopicPartition, offset: int) -> UUID:
         """The id of the topic that a position is in: of the topic that has served it, or else of the one in metadata.
 
-        If the topic was deleted and made anew, an offset beyond the delivered records of the new topic is one of the
+        If the topic was deleted and recreated, an offset beyond the delivered records of the new topic is one of the
         deleted topic: the application still handles its records. Committed to the new topic, it would make the group
         skip records.
         """
@@ -338,7 +338,7 @@ class OffsetCommitManager:
         if void:
             commit.offsets = {tp: at for tp, at in commit.offsets.items() if tp not in void}
             names = ", ".join(map(str, sorted(void)))
-            commit.void = CommitFailedError(f"not committed: {names}; the topic has been deleted and made anew")
+            commit.void = CommitFailedError(f"not committed: {names}; the topic has been deleted and recreated")
 
     def _look_for_unknown(self, commit: PendingCommit, now_ms: float) -> None:
         """Have a commit wait for the next metadata if the last one did not list its topic. The topic may have been

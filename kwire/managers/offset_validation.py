@@ -179,12 +179,12 @@ class OffsetValidationManager:
     def _on_recreated(self, partition: AssignedPartition) -> None:
         """Offsets of the old topic mean nothing in the new one: truncated, with nothing in common."""
         tp = partition.topic_partition
-        log.warning("topic %r was deleted and made anew; the position in %s is void", tp.topic, tp)
+        log.warning("topic %r was deleted and recreated; the position in %s is void", tp.topic, tp)
         self._subscription.former_topic_ids[tp.topic] = partition.topic_id
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
         self._questions.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._diverge(partition, None, "the topic was deleted and made anew")
+        self._diverge(partition, None, "the topic was deleted and recreated")
 
     # --- the loop -------------------------------------------------------------------------------------------
 

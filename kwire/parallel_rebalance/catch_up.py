@@ -372,7 +372,7 @@ class CatchUpManager(LagPolicy):
         self._now_ms = now_ms
         if self._seen is not self._metadata.cluster:
             self._seen = self._metadata.cluster
-            self._changed.update(self.states)  # a topic that was made anew is noticed before a child fetches from it
+            self._changed.update(self.states)  # a topic that was recreated is noticed before a child fetches from it
         self._look_up_lags()
         if self.states:
             self.refresh()

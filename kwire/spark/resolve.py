@@ -71,7 +71,7 @@ class OffsetReader:
 
     def latest(self, known: Mapping[TopicPartition, int] | None = None) -> Offsets:
         """Where all partitions end. An end in front of what is known may be a broker that lags (KAFKA-7703): it is
-        asked again, and then believed, for the topic may have been made anew."""
+        asked again, and then believed, for the topic may have been recreated."""
         offsets: Offsets = {}
         for attempt in range(max(1, self._options.offset_attempts)):
             if attempt:

@@ -68,7 +68,7 @@ class Subscription:
         self.epoch = NOT_SUBSCRIBED
         self.version = 0
         self.view = AssignmentView()
-        # By name: the id of the deleted topic, for each topic that was deleted and made anew.
+        # By name: the id of the deleted topic, for each topic that was deleted and recreated.
         self.former_topic_ids: dict[str, UUID] = {}
         self.topics: frozenset[str] = NO_TOPICS
         self.pattern: Pattern[str] | None = None

@@ -187,7 +187,7 @@ def test_reading_may_be_closed(cluster: Cluster) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
 
 
-def test_a_topic_that_is_made_anew_meanwhile_is_an_error(cluster: Cluster) -> None:
+def test_a_topic_that_is_recreated_meanwhile_is_an_error(cluster: Cluster) -> None:
     """Records came that were written after the call, behind those of the topic before, and only the log said so."""
     cluster.create_topic("sales", partitions=1)
     for number in range(20):

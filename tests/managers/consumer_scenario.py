@@ -34,7 +34,7 @@ INTERVAL_MS = 5_000
 
 
 def topic_id(topic: str, incarnation: int = 1) -> UUID:
-    """The id of a topic; one that was deleted and made anew has another."""
+    """The id of a topic; one that was deleted and recreated has another."""
     return UUID(bytes=topic.encode()[:15].ljust(15, b"\0") + bytes((incarnation,)))
 
 

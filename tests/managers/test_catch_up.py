@@ -195,7 +195,7 @@ def test_a_hold_that_comes_after_its_partition_was_given_up_does_not_wait_for_th
     assert fetched(scenario) == {Channel.FETCH: 120, Channel.CHILD_FETCH: 70}
 
 
-# --- topics that were deleted and made anew ---------------------------------------------------------------------
+# --- topics that were deleted and recreated ---------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def test_the_main_cursor_starts_over_when_a_child_alone_had_been_served(on_topic
 
 
 @pytest.mark.parametrize("offset", [60, 71, 100, 120, 130])
-def test_a_seek_of_the_user_holds_though_the_topic_was_made_anew(
+def test_a_seek_of_the_user_holds_though_the_topic_was_recreated(
     on_topic_with_id: ConsumerScenario, offset: int
 ) -> None:
     """Also one that goes where the main cursor is, or into what a child reads."""

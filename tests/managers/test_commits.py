@@ -147,7 +147,7 @@ def test_commits_are_sent_in_the_order_they_were_made(by_hand: Scenario) -> None
 
 
 def test_topics_are_named_by_id_where_all_ids_are_known() -> None:
-    """Else the position may land in another topic, if this one is deleted and made anew just now."""
+    """Else the position may land in another topic, if this one is deleted and recreated just now."""
     with all_at_rest(ConsumerScenario) as make:
         scenario = make()
         scenario.start_fetching(O0, O1, offset=10)
@@ -296,7 +296,7 @@ def test_a_position_in_a_topic_is_not_committed_to_another_one_of_its_name(
     scenario.incarnations["orders"] = 2
     until_refreshed(scenario)
     error = error_of(reply)
-    assert "deleted and made anew" in str(error)
+    assert "deleted and recreated" in str(error)
     assert not error.retriable  # else it would be committed once more
     scenario.advance(10_000)
     assert not scenario.pending(OffsetCommitRequest)
@@ -330,7 +330,7 @@ def test_a_position_waits_while_metadata_does_not_have_its_topic(missing: Consum
     missing.incarnations["orders"] = 2
     missing.advance(200)
     missing.serve()
-    assert "deleted and made anew" in str(error_of(reply))
+    assert "deleted and recreated" in str(error_of(reply))
     assert not missing.pending(OffsetCommitRequest)
 
 
@@ -361,7 +361,7 @@ def test_a_last_commit_does_not_wait_for_a_topic_that_is_missing(missing: Consum
     assert reply.result() is None
 
 
-def test_what_is_in_other_topics_is_committed_though_one_was_made_anew(
+def test_what_is_in_other_topics_is_committed_though_one_was_recreated(
     refused: tuple[ConsumerScenario, Reply[None]],
 ) -> None:
     scenario, first = refused
@@ -372,13 +372,13 @@ def test_what_is_in_other_topics_is_committed_though_one_was_made_anew(
     scenario.serve()
     assert committed(scenario) == [{("payments", 0): 3}]
     scenario.answer_commit()
-    assert "deleted and made anew" in str(error_of(first))
+    assert "deleted and recreated" in str(error_of(first))
     assert "orders-0" in str(error_of(second))
 
 
 @pytest.fixture
-def made_anew() -> Iterator[ConsumerScenario]:
-    """A leader has served the topic, which was deleted and made anew since; the user has to say where to go on."""
+def recreated() -> Iterator[ConsumerScenario]:
+    """A leader has served the topic, which was deleted and recreated since; the user has to say where to go on."""
     with all_at_rest(ConsumerScenario) as make:
         scenario = make(auto_offset_reset="none")
         scenario.start_fetching(O0, offset=10)
@@ -391,33 +391,33 @@ def made_anew() -> Iterator[ConsumerScenario]:
 
 
 def test_a_position_that_is_void_is_not_committed_while_the_user_has_not_said_where_to_go_on(
-    made_anew: ConsumerScenario,
+    recreated: ConsumerScenario,
 ) -> None:
-    reply = commit(made_anew)
-    made_anew.serve()
-    assert not made_anew.pending(OffsetCommitRequest)
-    assert "deleted and made anew" in str(error_of(reply))
-    made_anew.errors.clear()
-    made_anew.seek(O0, 0)
-    second = commit(made_anew, {O0: OffsetAndMetadata(0)})
-    made_anew.serve()
-    made_anew.answer_commit()
+    reply = commit(recreated)
+    recreated.serve()
+    assert not recreated.pending(OffsetCommitRequest)
+    assert "deleted and recreated" in str(error_of(reply))
+    recreated.errors.clear()
+    recreated.seek(O0, 0)
+    second = commit(recreated, {O0: OffsetAndMetadata(0)})
+    recreated.serve()
+    recreated.answer_commit()
     assert second.result() is None
 
 
-def test_offsets_of_records_of_the_old_topic_are_not_committed_to_the_new_one(made_anew: ConsumerScenario) -> None:
+def test_offsets_of_records_of_the_old_topic_are_not_committed_to_the_new_one(recreated: ConsumerScenario) -> None:
     """The application is still at records of the old one, and commits each. The group went on behind as many of the
     new one, which nobody ever saw."""
-    made_anew.errors.clear()
-    made_anew.seek(O0, 0)
-    late = commit(made_anew, {O0: OffsetAndMetadata(11)})
-    made_anew.serve()
-    assert not made_anew.pending(OffsetCommitRequest)
-    assert "deleted and made anew" in str(error_of(late))
-    made_anew.delivered(O0, 3)
-    new = commit(made_anew, {O0: OffsetAndMetadata(3)})
-    made_anew.serve()
-    made_anew.answer_commit()
+    recreated.errors.clear()
+    recreated.seek(O0, 0)
+    late = commit(recreated, {O0: OffsetAndMetadata(11)})
+    recreated.serve()
+    assert not recreated.pending(OffsetCommitRequest)
+    assert "deleted and recreated" in str(error_of(late))
+    recreated.delivered(O0, 3)
+    new = commit(recreated, {O0: OffsetAndMetadata(3)})
+    recreated.serve()
+    recreated.answer_commit()
     assert new.result() is None
 
 

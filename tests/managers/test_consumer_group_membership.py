@@ -481,7 +481,7 @@ def test_unknown_topics_that_are_taken_away_again_leave_nothing_to_do(scenario: 
     scenario.serve()
 
 
-def test_a_topic_that_was_made_anew_is_given_back_first(scenario: ConsumerScenario) -> None:
+def test_a_topic_that_was_recreated_is_given_back_first(scenario: ConsumerScenario) -> None:
     scenario.own(O0)
     before = scenario.subscription.view.epochs[O0]
     scenario.incarnations["orders"] = 2

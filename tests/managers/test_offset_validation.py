@@ -556,7 +556,7 @@ def error_of(reply: Reply[int]) -> KafkaError:
     return caught.value
 
 
-# --- topics that were deleted and made anew ---------------------------------------------------------------------
+# --- topics that were deleted and recreated ---------------------------------------------------------------------
 
 
 def test_positions_in_a_topic_that_was_recreated_are_reset_by_the_policy(make_scenario: MakeScenario) -> None:

@@ -605,7 +605,7 @@ def test_somebody_elses_metadata_is_kept(cluster: Cluster, new_consumer: Callabl
     assert (at.offset, at.metadata) == (20, "by hand")
 
 
-def test_a_map_of_a_topic_that_was_made_anew_is_not_believed(
+def test_a_map_of_a_topic_that_was_recreated_is_not_believed(
     cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
 ) -> None:
     fill(cluster, 10, keys=2)

@@ -89,7 +89,7 @@ def test_a_partition_that_is_gone_before_the_first_batch_is_lost(cluster: Cluste
 def test_a_first_batch_that_begins_behind_its_end_when_asked_again_is_told_as_what_it_is(
     cluster: Cluster, caplog: pytest.LogCaptureFixture, fresh_first: str
 ) -> None:
-    """A query from the end of the log was stopped in its first batch, and its topic was called made anew; a fresh-first
+    """A query from the end of the log was stopped in its first batch, and its topic was called recreated; a fresh-first
     query passed the batch by without a word."""
     options = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "subscribe": "a", "kwire.freshFirst": fresh_first}
 

@@ -1,6 +1,6 @@
 """`python -m tools.site`: builds the site into docs/_build/html. `scripts/docs` runs it.
 
-With --pictures the pictures of docs/pictures are made anew: outputs of commands, and pages of the site.
+With --pictures the pictures of docs/pictures are made again: outputs of commands, and pages of the site.
 """
 
 from __future__ import annotations

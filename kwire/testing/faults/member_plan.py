@@ -162,7 +162,7 @@ def _shared_settings(plan: MemberPlan, client_id: str) -> dict[str, str]:
         "retry.backoff.max.ms": settings.retry_backoff_max_ms,
         "reconnect.backoff.max.ms": settings.reconnect_backoff_max_ms,
         "socket.connection.setup.timeout.ms": settings.socket_connection_setup_timeout_ms,
-        # A deleted topic has to stay away until somebody makes it anew.
+        # A deleted topic has to stay away until somebody recreates it.
         "allow.auto.create.topics": "false",
         # Said in full: the defaults differ.
         "isolation.level": "read_committed" if plan.read_committed else "read_uncommitted",

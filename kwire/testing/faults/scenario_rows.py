@@ -357,7 +357,7 @@ ROWS: tuple[FaultRow, ...] = (
     ),
     FaultRow(
         number=39,
-        title="a topic is deleted, and made anew",
+        title="a topic is deleted and recreated",
         text="""
         topic orders partitions 6
         topic invoices partitions 2

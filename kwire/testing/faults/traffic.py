@@ -172,7 +172,7 @@ class Traffic:
             owed -= self._send_due(int(owed))
             try:
                 self._producer.poll(0)
-            except KafkaException:  # it has lost its sequence: after an unclean election, or in a topic made anew
+            except KafkaException:  # it has lost its sequence: after an unclean election, or in a recreated topic
                 self._renew()
 
     def _send_due(self, due: int) -> int:

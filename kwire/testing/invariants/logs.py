@@ -24,7 +24,7 @@ class Log:
             case Removed():
                 self.start = max(self.start, event.before)
             case Truncated():
-                self.start = min(self.start, event.to)  # to 0, as a topic that is made anew
+                self.start = min(self.start, event.to)  # to 0, as a topic that is recreated
                 gone = [offset for offset in self.values if offset >= event.to]
                 self.truncated_values |= {self.values.pop(offset) for offset in gone}
             case Vanished():

@@ -55,7 +55,7 @@ class KafkaCluster:
 
     Args:
         brokers: the number of brokers.
-        directory: where data and logs go, kept after `stop` and made anew by `start`; by default a temporary one,
+        directory: where data and logs go, kept after `stop` and emptied by `start`; by default a temporary one,
             removed by `stop`.
         version: the version of Kafka; by default that of `jars.kafka_version`.
         settings: broker settings, which are added to those of `node.node_settings` and take precedence over them.

@@ -1,7 +1,7 @@
 """Worlds of crash orders: one consumer after the other with parallel rebalance, each ended at a point of the protocol.
 
 A narrow world: one broker, one topic, and lives that end where their plan says (`crash_plan.py`), while the log grows,
-loses its beginning or its end, or is made anew. The last life is left alone until everything is processed. What all of
+loses its beginning or its end, or is recreated. The last life is left alone until everything is processed. What all of
 them did is judged by `crash_judge.py`. Called by `scripts/simulate --parallel-rebalance` and by tests.
 """
 

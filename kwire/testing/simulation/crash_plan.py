@@ -110,7 +110,7 @@ class Blow(Enum):
 
     RETENTION = "records-deleted"
     TRUNCATION = "unclean-election"
-    RECREATION = "topic-made-anew"
+    RECREATION = "topic-recreated"
 
 
 class Theme(Enum):

@@ -170,7 +170,7 @@ def test_without_a_reset_policy_the_loss_is_raised(story: Story, admin: AdminCli
     story.read_all(consumer, range(90, 120))
 
 
-def test_the_lag_of_a_topic_that_was_made_anew_is_void(story: Story, admin: AdminClient) -> None:
+def test_the_lag_of_a_topic_that_was_recreated_is_void(story: Story, admin: AdminClient) -> None:
     """Its offsets are other records now, and all of them are new."""
     leave_a_lag_behind(story)
     admin.delete_topics([story.tp.topic])[story.tp.topic].result(DEADLINE_S)

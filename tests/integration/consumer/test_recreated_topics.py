@@ -1,4 +1,4 @@
-"""Topics that are deleted and made anew, and topics that grow, under the eyes of a consumer (KIP-516)."""
+"""Topics that are deleted and recreated, and topics that grow, under the eyes of a consumer (KIP-516)."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_position_is_not_committed_to_the_recreated_topic(
     delete(admin, name)
     make_again(admin, name)
     produce(name, NEW)
-    with pytest.raises(CommitFailedError, match="deleted and made anew"):
+    with pytest.raises(CommitFailedError, match="deleted and recreated"):
         consumer.commit_sync()
     assert consumer.committed([tp]) == {tp: None}
     consumer.resume([tp])

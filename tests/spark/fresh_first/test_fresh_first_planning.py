@@ -92,7 +92,7 @@ def test_what_retention_took_of_a_gap_is_told() -> None:
     ]
 
 
-def test_a_topic_that_was_made_anew_is_told() -> None:
+def test_a_topic_that_was_recreated_is_told() -> None:
     offset, told = advanced({"orders": {"0": 700}}, {0: 0}, {0: 20})
     assert offset == {"orders": {"0": 20}}
     (said,) = told

@@ -185,7 +185,7 @@ def test_what_is_deleted_is_not_struck_any_more() -> None:
     assert "a second topic" in said(f"{gone}\nat 60s topic-delete topic invoices")
 
 
-def test_a_topic_made_anew_is_there_when_it_is_made() -> None:
+def test_a_topic_that_is_recreated_is_there_when_it_is_made() -> None:
     again = "at 10s topic-recreate topic orders partitions 2 for 5s"
     assert "it was deleted" in said(f"{again}\nat 14s broker-kill leader orders-0")
     assert "orders has 2 partitions by then" in said(f"{again}\nat 30s broker-kill leader orders-2")

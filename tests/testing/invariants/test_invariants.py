@@ -92,7 +92,7 @@ def test_what_was_deleted_or_truncated_need_not_be_polled() -> None:
     assert rules(*BEGIN, polled(0), Truncated(at_ms=110.0, partition=T0, to=1), *GONE, END) == []
 
 
-def test_a_topic_that_was_made_anew_has_to_be_read_from_its_start_wherever_the_old_one_began() -> None:
+def test_a_topic_that_was_recreated_has_to_be_read_from_its_start_wherever_the_old_one_began() -> None:
     old = polled(0, 1, 2), Removed(at_ms=110.0, partition=T0, before=3), Truncated(at_ms=120.0, partition=T0, to=0)
     assert rules(*BEGIN, *old, sent(0, "new", at=130.0), *GONE, END) == ["lost-write"]
     read = polled(0, values=("new",), at=140.0)

@@ -47,7 +47,7 @@ SCENARIOS = {
     36: "callbacks raise, and block",
     37: "a rebalance meets a fetch, a look-up, a commit under way",
     38: "a storm of members",
-    39: "a topic is made anew",
+    39: "a topic is recreated",
     40: "a topic grows; a pattern finds another",
     42: "fetches are throttled",
     43: "error codes that nobody knows; brokers of an older release",

@@ -127,7 +127,7 @@ def test_row_24_an_unclean_election_and_no_policy(script: Script) -> None:
 
 @both_protocols
 @scripted()
-def test_row_39_a_topic_is_made_anew_with_fewer_partitions(script: Script, protocol: str) -> None:
+def test_row_39_a_topic_is_recreated_with_fewer_partitions(script: Script, protocol: str) -> None:
     consumer, _ = reading(script, 3, group_protocol=protocol, metadata_max_age_ms=2_000)
     consumer.commit_sync()
     old_id = script.cluster.topics[TOPIC].topic_id

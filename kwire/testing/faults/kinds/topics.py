@@ -39,7 +39,7 @@ def delete(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 
 @fault(
     name="topic-recreate",
-    description="A topic is deleted and, some time later, made anew with another id and other records.",
+    description="A topic is deleted and, some time later, recreated with another id and other records.",
     targets=(OneTopic,),
     parameters=(
         Amount(

@@ -29,7 +29,7 @@ def test_a_deleted_topic_is_gone_with_its_records_and_its_traffic() -> None:
     assert struck.testbed.topics == {}
 
 
-def test_a_topic_is_made_anew_with_as_many_partitions_as_it_is_to_have() -> None:
+def test_a_topic_is_recreated_with_as_many_partitions_as_it_is_to_have() -> None:
     for wanted, made in ((0, 6), (3, 3)):
         struck = Struck()
         heal = struck.strike("topic-recreate", ORDERS, partitions=wanted)

@@ -78,7 +78,7 @@ def test_what_was_handed_out_after_all_is_not_gone_unread() -> None:
     assert (found.gone_unread, found.sent_records, found.delivered_records) == (0, 2, 2)
 
 
-def test_a_topic_that_was_made_anew_begins_at_the_start() -> None:
+def test_a_topic_that_was_recreated_begins_at_the_start() -> None:
     removed, cut = Removed(at_ms=200, partition=T0, before=2), Truncated(at_ms=300, partition=T0, to=0)
     anew = Sent(at_ms=400, partition=T0, offset=0, value="another")
     found = track(sent(100, 0, 1), polled(150, 0, 1), removed, cut, anew)
