@@ -9,13 +9,12 @@ from enum import Enum
 
 from kwire.clock import wall_clock_ms
 from kwire.config.parsers import MAX_LONG
-from kwire.consumer.arguments import milliseconds_of
+from kwire.consumer.arguments import EPOCH, milliseconds_of
 from kwire.errors import ConfigError
 from kwire.model import NO_TIMESTAMP
 
 HELP = "2026-11-21T08:00 (UTC unless it names a zone), @MILLISECONDS since 1970, now, or 1h30m ago: -1h30m (w d h m s)"
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_MS = {"w": 604_800_000, "d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1_000}
 _DURATION = re.compile(r"(?:\d+[wdhms])+")
 _PART = re.compile(r"(\d+)([wdhms])")
@@ -77,7 +76,7 @@ def moment_text(timestamp_ms: int, zone: timezone | None = UTC) -> str:
     """A time such as 2026-11-25T18:03:38.123Z. A number that is no date, which a producer may write, is shown as it
     is."""
     try:
-        moment = _EPOCH + timedelta(milliseconds=timestamp_ms)
+        moment = EPOCH + timedelta(milliseconds=timestamp_ms)
         local = moment if zone is UTC else moment.astimezone(zone)
     except (ValueError, OverflowError, OSError):
         return f"@{timestamp_ms}"

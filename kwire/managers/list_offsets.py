@@ -90,7 +90,16 @@ class ListOffsetsManager:
         if not self._queries and not self._sent:
             self._metadata.set_transient(NO_TOPICS)
             return PollResult([], NEVER_MS)
-        # A broker refuses a request that names a partition twice, so its second question goes into a second request.
+        batches, self._queries = self._batches(now_ms)
+        self._sent += [query for queries in batches.values() for query in queries]
+        self._metadata.set_transient(frozenset(query.topic_partition.topic for query in (*self._queries, *self._sent)))
+        requests = [self._request(leader_id, queries) for (leader_id, _), queries in batches.items()]
+        wakes = (query.state.wake_at_ms for query in self._queries if query.state.wake_at_ms > now_ms)
+        return PollResult(requests, min(wakes, default=NEVER_MS))
+
+    def _batches(self, now_ms: float) -> tuple[dict[tuple[int, int], list[OffsetQuery]], list[OffsetQuery]]:
+        """The queries to send now, by leader and request, and those that wait. A broker refuses a request that names a
+        partition twice, so the second query of a partition goes into a second request."""
         batches: defaultdict[tuple[int, int], list[OffsetQuery]] = defaultdict(list)
         asked: Counter[TopicPartition] = Counter()
         waiting: list[OffsetQuery] = []
@@ -107,12 +116,7 @@ class ListOffsetsManager:
             else:
                 batches[leader_id, asked[query.topic_partition]].append(query)
                 asked[query.topic_partition] += 1
-        self._queries = waiting
-        self._sent += [query for queries in batches.values() for query in queries]
-        self._metadata.set_transient(frozenset(query.topic_partition.topic for query in (*waiting, *self._sent)))
-        requests = [self._request(leader_id, queries) for (leader_id, _), queries in batches.items()]
-        wakes = (query.state.wake_at_ms for query in waiting if query.state.wake_at_ms > now_ms)
-        return PollResult(requests, min(wakes, default=NEVER_MS))
+        return batches, waiting
 
     def _refused(self, query: OffsetQuery) -> bool:
         """Whether metadata that is newer than the query says that its topic may not be read; then it is over."""
