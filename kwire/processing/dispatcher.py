@@ -6,7 +6,6 @@ Contract: used by the processor's thread alone, but for `ended`, which workers p
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -17,15 +16,16 @@ from operator import itemgetter
 from queue import Empty
 from typing import Generic, cast
 
-from kwire.clock import NEVER_MS, Backoff, monotonic_ms
+from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.consumer.host import Queue, current_host
-from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
+from kwire.errors import ProcessingError, RecordDeserializationError
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.logs import part_logger
 from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.buffer_usage import BufferUsage
 from kwire.processing.completion_tracker import CompletionTracker
+from kwire.processing.failures import Failures, GiveUp, Stop, TryAgain, Verdict
 from kwire.processing.lazy_records import LazyRecords, with_keys
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
@@ -49,11 +49,6 @@ log = part_logger("processing")
 # A run that is out for longer than this has met a slow record, and gives back the records behind it.
 _STUCK_MS = 4 * RUN_MS
 _QUICK_WORKERS = 1
-# A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
-MOST_BREAKDOWNS = 3
-# One failure in this time is logged as a warning, the others at the level INFO.
-WARNED_EVERY_MS = 10_000.0
-_AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
 _offset_of = itemgetter(Record._fields.index("offset"))
 
 
@@ -111,7 +106,6 @@ class Dispatcher(Generic[K, V]):
     ) -> None:
         self.ended: Queue[Run[K, V]] = current_host().new_queue()
         self.counts = RecordCounts()
-        self._warn_at_ms = -NEVER_MS
         self.sizer = RunSizer(options, monotonic_ms())
         self.usage = BufferUsage()
         self.error: ProcessingError | None = None
@@ -119,6 +113,7 @@ class Dispatcher(Generic[K, V]):
         self._options = options
         self._start_run = start
         self._completion = completion
+        self._failures = Failures(options.retry, stops=options.on_failure is OnFailure.STOP)
         self._queues: OrderedQueues[K, V] = OrderedQueues(options.ordering)
         self._may_merge = options.ordering is not Ordering.PARTITION and options.batch_size is None
         """Whether a run may be made of several queues: a batch is of one."""
@@ -384,39 +379,28 @@ class Dispatcher(Generic[K, V]):
         if run.is_stopped or entry.is_superseded:  # without any item, if it could not begin
             self._end(entry)
             return
-        if isinstance(error, BreakdownError | MemoryError) or (attempt is not None and isinstance(error, Exception)):
-            self._on_breakdown(entry, error, now_ms, attempt)
-            return
+        match self._verdict(entry, error, now_ms, attempt):
+            case TryAgain(delay_ms):
+                run.dead_letter_attempt = attempt
+                self._try_again(entry, delay_ms, now_ms)
+            case GiveUp(failure):
+                self._give_up(entry, failure, now_ms)
+            case Stop(end):
+                self.error = end
+                self._end(entry)
+
+    def _verdict(
+        self, entry: _Entry[K, V], error: BaseException, now_ms: float, attempt: DeadLetterAttempt[K, V] | None
+    ) -> Verdict:
+        run, source = entry.run, entry.source
+        is_dead_lettering = attempt is not None and isinstance(error, Exception)
+        if is_dead_lettering or isinstance(error, BreakdownError | MemoryError):
+            run.breakdowns += 1
+            reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
+            return self._failures.of_workers(source, run.record.offset, run.breakdowns, error, reason)
         run.attempts += 1
         self.counts.failed_attempts += 1
-        delay_ms = self._options.retry.delay_ms(run.attempts, error)
-        if delay_ms is not None:
-            level = logging.INFO
-            if now_ms >= self._warn_at_ms:
-                level, self._warn_at_ms = logging.WARNING, now_ms + WARNED_EVERY_MS
-            log.log(level, "%s offset %d: attempt %d failed: %r", entry.source, run.record.offset, run.attempts, error)
-            self._try_again(entry, delay_ms, now_ms)
-        elif isinstance(error, Exception) and self._options.on_failure is not OnFailure.STOP:
-            self._give_up(entry, error, now_ms)
-        else:
-            is_unreadable = isinstance(error, RecordDeserializationError)
-            attempts, reason = (0, str(error)) if is_unreadable else (run.attempts, repr(error))
-            self._stop(entry, ProcessingError, attempts, error, reason)
-
-    def _on_breakdown(
-        self, entry: _Entry[K, V], error: BaseException, now_ms: float, attempt: DeadLetterAttempt[K, V] | None
-    ) -> None:
-        """What breaks the workers, or the dead-letter function, is no fault of the record: it is tried again, and at
-        last the processor stops."""
-        run = entry.run
-        run.breakdowns += 1
-        reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
-        log.warning("%s offset %d: in work when this happened: %s", entry.source, run.record.offset, reason)
-        if run.breakdowns >= MOST_BREAKDOWNS:
-            self._stop(entry, WorkerError, run.breakdowns, error, reason)
-            return
-        run.dead_letter_attempt = attempt
-        self._try_again(entry, _AFTER_BREAKDOWN.delay_ms(run.breakdowns), now_ms)
+        return self._failures.of_handler(source, run.record.offset, run.attempts, error, now_ms)
 
     def _try_again(self, entry: _Entry[K, V], delay_ms: float, now_ms: float) -> None:
         if self._gives_up_retries:
@@ -426,13 +410,6 @@ class Dispatcher(Generic[K, V]):
         entry.is_waiting = True
         self._narrow(entry, now_ms)
         heapq.heappush(self._retries, (now_ms + delay_ms, next(self._numbers), entry))
-
-    def _stop(
-        self, entry: _Entry[K, V], kind: type[ProcessingError], attempts: int, error: BaseException, reason: str
-    ) -> None:
-        self.error = kind(partition_of(entry.source), entry.run.record.offset, attempts, reason)
-        self.error.__cause__ = error
-        self._end(entry)
 
     def _leave_undone(self, entry: _Entry[K, V]) -> None:
         """Give up its record, and those behind it, which would overtake it."""

@@ -1,0 +1,92 @@
+"""Decides what becomes of a record that has failed: it is tried again, given up, or the processor stops.
+
+Contract: it decides and logs; `Dispatcher` does what is decided.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from kwire.clock import NEVER_MS, Backoff
+from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
+from kwire.logs import part_logger
+from kwire.processing.policies import Retry
+from kwire.processing.sources import Source, partition_of
+
+log = part_logger("processing")
+
+# A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
+MOST_BREAKDOWNS = 3
+# One failure in this time is logged as a warning, the others at the level INFO.
+WARNED_EVERY_MS = 10_000.0
+_AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TryAgain:
+    """The record is tried again after this time."""
+
+    delay_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """The record has failed for good with this error: it is skipped, or the dead-letter function gets it."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The processor stops with this error."""
+
+    error: ProcessingError
+
+
+Verdict: TypeAlias = TryAgain | GiveUp | Stop
+
+
+class Failures:
+    """Judges failures, and logs them.
+
+    Args:
+        stops: Whether the processor stops when a record has failed for good.
+    """
+
+    def __init__(self, retry: Retry, *, stops: bool) -> None:
+        self._retry = retry
+        self._stops = stops
+        self._warn_at_ms = -NEVER_MS
+
+    def of_handler(self, source: Source, offset: int, attempts: int, error: BaseException, now_ms: float) -> Verdict:
+        """The handler has failed over this record so many times, now with this error."""
+        delay_ms = self._retry.delay_ms(attempts, error)
+        if delay_ms is not None:
+            log.log(self._level(now_ms), "%s offset %d: attempt %d failed: %r", source, offset, attempts, error)
+            return TryAgain(delay_ms)
+        if isinstance(error, Exception) and not self._stops:
+            return GiveUp(error)
+        if isinstance(error, RecordDeserializationError):
+            return _stop(ProcessingError(partition_of(source), offset, 0, str(error)), error)
+        return _stop(ProcessingError(partition_of(source), offset, attempts, repr(error)), error)
+
+    def of_workers(self, source: Source, offset: int, breakdowns: int, error: BaseException, reason: str) -> Verdict:
+        """The workers, or the dead-letter function, have broken down over this record so many times. That is no fault
+        of the record: it is tried again, and at last the processor stops."""
+        log.warning("%s offset %d: in work when this happened: %s", source, offset, reason)
+        if breakdowns >= MOST_BREAKDOWNS:
+            return _stop(WorkerError(partition_of(source), offset, breakdowns, reason), error)
+        return TryAgain(_AFTER_BREAKDOWN.delay_ms(breakdowns))
+
+    def _level(self, now_ms: float) -> int:
+        if now_ms < self._warn_at_ms:
+            return logging.INFO
+        self._warn_at_ms = now_ms + WARNED_EVERY_MS
+        return logging.WARNING
+
+
+def _stop(error: ProcessingError, cause: BaseException) -> Stop:
+    error.__cause__ = cause
+    return Stop(error)
