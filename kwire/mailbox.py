@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, RLock
 from typing import TYPE_CHECKING, Protocol
 
@@ -37,6 +38,13 @@ class Waiter(Woken, Protocol):
     def acquire(self, *, timeout: float = -1) -> bool: ...
 
 
+class Awaited(Protocol):
+    """A reply, of any type."""
+
+    @property
+    def done(self) -> bool: ...
+
+
 class Mailbox:
     """One per consumer, shared by its two threads.
 
@@ -50,7 +58,8 @@ class Mailbox:
         self._new_waiter = new_waiter
         self._lock = RLock()  # reentrant: a signal handler's wakeup() may find it held by the thread it runs on
         self._signal = 0
-        self._waiters: list[Woken] = []
+        self._waiters: dict[Woken, Awaited | None] = {}
+        """With the reply that each waits for, if it waits for nothing else."""
         self._to_network: deque[ApplicationEvent] = deque()
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
@@ -102,17 +111,17 @@ class Mailbox:
         finally:
             self.remove_waiter(waiter)
 
-    def add_waiter(self, waiter: Woken) -> None:
-        """Have `waiter` released by each signal from now on. A caller that then finds `signal()` unchanged has missed
-        nothing."""
+    def add_waiter(self, waiter: Woken, reply: Awaited | None = None) -> None:
+        """Have `waiter` released by each signal from now on; with a reply, by those alone after which the reply is done
+        or each call has to end. So hundreds of tasks that wait for replies do not all wake up for each of them. A
+        caller that then finds `signal()` unchanged has missed nothing."""
         with self._lock:
-            self._waiters.append(waiter)
+            self._waiters[waiter] = reply
 
     def remove_waiter(self, waiter: Woken) -> None:
         """Undo `add_waiter`. Nothing happens if it is not there."""
         with self._lock:
-            if waiter in self._waiters:
-                self._waiters.remove(waiter)
+            self._waiters.pop(waiter, None)
 
     @property
     def has_background_events(self) -> bool:
@@ -142,9 +151,8 @@ class Mailbox:
 
     def wakeup(self) -> None:
         """Make the current or next blocking call raise WakeupError."""
-        with self._lock:
-            self._wakeup_pending = True
-            self._notify_locked()
+        self._wakeup_pending = True
+        self.notify_all()
 
     @property
     def is_wakeup_pending(self) -> bool:
@@ -207,6 +215,11 @@ class Mailbox:
         with self._lock:
             self._notify_locked()
 
+    def notify_all(self) -> None:
+        """As `notify`; also make those look again who wait for a reply that is not there."""
+        with self._lock:
+            self._notify_locked(to_all=True)
+
     def await_poll(self, awaits: bool) -> None:
         """Say whether the network thread has to hear of polls. If it now has to, a poll that is under way looks again:
         it may have seen that nobody waits for it, and gone to sleep, just before."""
@@ -219,24 +232,23 @@ class Mailbox:
     def fail(self, error: KafkaError) -> None:
         """The network thread is dead: every waiting and later call raises `error`."""
         self.failure = error
-        self.notify()
+        self.notify_all()
 
     def forget_other_threads(self, error: KafkaError) -> None:
         """Forget the network thread, in a process that was forked: it runs in the other. Each call raises `error`."""
         self._lock = RLock()
-        self._waiters = []
+        self._waiters = {}
         self._wake_network = None
         self._to_network.clear()
         self._to_application.clear()
         self.failure = error
 
-    def _notify_locked(self) -> None:
+    def _notify_locked(self, *, to_all: bool = False) -> None:
         self._signal += 1
-        for waiter in self._waiters:
-            try:
-                waiter.release()
-            except RuntimeError:
-                continue  # released before, and not up yet
+        for waiter, reply in tuple(self._waiters.items()):  # a signal handler may add one meanwhile
+            if reply is None or reply.done or to_all:
+                with suppress(RuntimeError):  # released before, and not up yet
+                    waiter.release()
 
 
 def _says_the_same(event: ErrorRaised, queued: BackgroundEvent) -> bool:

@@ -22,6 +22,7 @@ from kwire.events import (
     CommitCompleted,
     ErrorRaised,
     PollStarted,
+    Reply,
     RunCallback,
 )
 from kwire.mailbox import Mailbox
@@ -207,6 +208,41 @@ def test_a_wakeup_is_taken_once_and_waits_for_whoever_comes() -> None:
     mailbox.wakeup()
     assert mailbox.take_wakeup()
     assert not mailbox.take_wakeup()
+
+
+class Sleeper:
+    """Counts how often it is woken."""
+
+    def __init__(self) -> None:
+        self.woken = 0
+
+    def release(self) -> None:
+        self.woken += 1
+
+
+def test_who_waits_for_a_reply_sleeps_until_it_is_there() -> None:
+    """Each of a thousand tasks that commit would else wake up for the replies of all others."""
+    mailbox, of_reply, of_anything = Mailbox(), Sleeper(), Sleeper()
+    reply, other = Reply[int](on_done=mailbox.notify), Reply[int](on_done=mailbox.notify)
+    mailbox.add_waiter(of_reply, reply)
+    mailbox.add_waiter(of_anything)
+    other.succeed(1)
+    mailbox.deliver(callback())
+    assert (of_reply.woken, of_anything.woken) == (0, 2)
+    reply.succeed(2)
+    assert (of_reply.woken, of_anything.woken) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [Mailbox.wakeup, lambda mailbox: mailbox.fail(InternalError("dead")), Mailbox.notify_all],
+    ids=["wakeup", "the network thread dies", "the network thread ends"],
+)
+def test_what_ends_each_call_wakes_also_who_waits_for_a_reply(end: Callable[[Mailbox], object]) -> None:
+    mailbox, sleeper = Mailbox(), Sleeper()
+    mailbox.add_waiter(sleeper, Reply[int]())
+    end(mailbox)
+    assert sleeper.woken == 1
 
 
 def test_a_death_is_remembered() -> None:

@@ -69,7 +69,7 @@ def _ask(link: NetworkLink) -> Steps[ConsumerDescription | None]:
         if deadline.expired or _is_gone(link):
             reply.abandon()
             return None
-        yield Wait(seen, deadline)
+        yield Wait(seen, deadline, reply=reply)
 
 
 def _is_gone(link: NetworkLink) -> bool:

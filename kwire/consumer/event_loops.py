@@ -184,7 +184,7 @@ class AsyncioLoop:
             return
         woken: asyncio.Future[None] = self.loop.create_future()
         sleeper = _Sleeper(lambda: self.loop.call_soon_threadsafe(_set, woken))
-        mailbox.add_waiter(sleeper)
+        mailbox.add_waiter(sleeper, wait.reply)
         timer = self.loop.call_later(_seconds(wait), _set, woken)
         try:
             if mailbox.signal() == wait.seen:
@@ -238,7 +238,7 @@ class TrioLoop:
             return
         woken = self._trio.Event()
         sleeper = _Sleeper(lambda: self._token.run_sync_soon(woken.set))
-        mailbox.add_waiter(sleeper)
+        mailbox.add_waiter(sleeper, wait.reply)
         try:
             if mailbox.signal() == wait.seen:
                 with self._trio.move_on_after(_seconds(wait)):

@@ -143,7 +143,7 @@ class NetworkLink:
                     continue
                 if deadline.expired:
                     raise KafkaTimeoutError(f"{what} took too long; it was still waiting for {reply.waiting_for}")
-                yield Wait(seen, deadline)
+                yield Wait(seen, deadline, reply=reply)
         finally:
             reply.abandon()
 
@@ -153,7 +153,7 @@ class NetworkLink:
         while not (turn.done or deadline.expired or self.mailbox.failure is not None or self._has_ended):
             seen = self.mailbox.signal()
             if not turn.done:
-                yield Wait(seen, deadline)
+                yield Wait(seen, deadline, reply=turn)
 
     @property
     def _has_ended(self) -> bool:

@@ -11,7 +11,7 @@ from inspect import GEN_CLOSED, getgeneratorstate
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from kwire.clock import NEVER_MS, Deadline
-from kwire.mailbox import Mailbox
+from kwire.mailbox import Awaited, Mailbox
 
 T = TypeVar("T")
 
@@ -22,11 +22,13 @@ class Wait(NamedTuple):
 
     Attributes:
         is_idle: Whether nothing is half done: meanwhile the consumer may be used for another call.
+        reply: What is waited for, if it is nothing else.
     """
 
     seen: int
     deadline: Deadline
     is_idle: bool = False
+    reply: Awaited | None = None
 
 
 NOTHING_SEEN = -1

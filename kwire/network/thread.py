@@ -115,7 +115,7 @@ class NetworkThread:
         finally:
             self._mailbox.attach(None)
             self._started.set()
-            self._mailbox.notify()
+            self._mailbox.notify_all()
             # The parts of a closed consumer refer to each other, so they stay until Python's next full collection.
             # The answers in the buffer, which may be many MiB, go now.
             self._buffer.clear()

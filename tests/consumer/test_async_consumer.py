@@ -30,6 +30,7 @@ from kwire.errors import (
     RebalanceListenerError,
     WakeupError,
 )
+from kwire.mailbox import Awaited, Mailbox, Woken
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing import Cluster
 
@@ -145,6 +146,35 @@ async def read(consumer: BytesConsumer, count: int) -> list[tuple[int, int]]:
 
 
 # --- many tasks ---------------------------------------------------------------------------------------------------
+
+
+def test_tasks_that_commit_do_not_wake_each_other(
+    runtime: Runtime, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand tasks that committed at once took seven seconds: each reply woke all of them."""
+    tp, waits = TopicPartition("one", 0), list[object]()
+    add_waiter = Mailbox.add_waiter
+
+    def counted(mailbox: Mailbox, waiter: Woken, reply: Awaited | None = None) -> None:
+        waits.append(waiter)
+        add_waiter(mailbox, waiter, reply)
+
+    async def main() -> None:
+        async with AsyncConsumer("one", **settings(cluster)) as consumer:
+            await read(consumer, RECORDS)
+            monkeypatch.setattr(Mailbox, "add_waiter", counted)
+
+            async def commit(most: int) -> None:
+                """As many tasks as that, all at the same time."""
+                if most > 1:
+                    await runtime.beside(lambda: commit(most // 2), lambda: commit(most - most // 2))
+                else:
+                    await consumer.commit_sync({tp: OffsetAndMetadata(7)})
+
+            await commit(100)
+
+    runtime.run(main)
+    assert 0 < len(waits) <= 300, "a task waits for its own reply, once as a rule"
 
 
 def test_while_one_task_polls_another_may_do_everything_else(runtime: Runtime, cluster: Cluster) -> None:
