@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
+import threading
+import traceback
 from collections.abc import Iterator, Mapping, MutableMapping
 from contextvars import ContextVar
 from types import MappingProxyType
@@ -35,7 +38,22 @@ def logged_as(fields: Fields) -> Iterator[None]:
 
 
 class PartLogger(logging.LoggerAdapter[logging.Logger]):
-    """The logger of one part. Its `extra` are fields of the line, beside those of the context."""
+    """The logger of one part. Its `extra` are fields of the line, beside those of the context.
+
+    A handler or filter of the application that raises ends no thread of kwire's: what it raised goes to stderr, as with
+    `logging.Handler.handleError`. In the main thread it is raised: there it may come from a signal handler.
+    """
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: object) -> None:
+        """Log a line, as `logging.Logger.log`."""
+        kwargs["stacklevel"] = 2  # the caller of this, for `funcName` and `lineno`
+        try:
+            super().log(level, msg, *args, **kwargs)  # type: ignore[arg-type]  # they are passed on
+        except Exception:
+            if threading.current_thread() is threading.main_thread():
+                raise
+            if logging.raiseExceptions and sys.stderr is not None:
+                traceback.print_exc()
 
     def process(self, msg: object, kwargs: MutableMapping[str, object]) -> tuple[object, MutableMapping[str, object]]:
         """Put the context in front of the line and into its fields."""
