@@ -135,7 +135,8 @@ class DataLost(ConsumerEvent):
     Attributes:
         from_offset: The first lost offset; None if that cannot be told.
         to_offset: The offset behind the last lost one.
-        reason: What became of them: the log was truncated, or they were deleted before they were read.
+        reason: What became of them: the log was truncated, or they were deleted before they were read, or skipped by
+            `auto_offset_reset` together with deleted ones.
     """
 
     partition: TopicPartition

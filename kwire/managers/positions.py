@@ -38,6 +38,8 @@ from kwire.subscription.subscription import Subscription
 log = part_logger("offsets")
 
 OUT_OF_RANGE = "its offset is out of range"
+DELETED = "they were deleted before they were read"
+DELETED_OR_SKIPPED = f"{DELETED}, or auto_offset_reset skips them"
 ASKED_FOR = "the application asked for it"
 
 _RESETS = {
@@ -334,8 +336,9 @@ class PositionsManager:
 
         self._tell(PositionReset(partition=tp, from_offset=before, to_offset=offset, reason=reason))
         if before is not None and before < offset and reason == OUT_OF_RANGE:
-            deleted = "they were deleted before they were read"
-            self._tell(DataLost(partition=tp, from_offset=before, to_offset=offset, reason=deleted))
+            reset = self._subscription.partitions[tp].reset
+            why = DELETED if reset is not None and reset.kind is ResetKind.EARLIEST else DELETED_OR_SKIPPED
+            self._tell(DataLost(partition=tp, from_offset=before, to_offset=offset, reason=why))
 
     def _timestamp(self, reset: OffsetReset) -> int:
         match reset.kind:

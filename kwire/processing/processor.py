@@ -126,7 +126,7 @@ class Processor(Generic[K, V]):
         self._loop = ProcessorLoop(consumer, options)
         self._thread: Joinable | None = None
         self._error: BaseException | None = None
-        """What ended the thread."""
+        """What ended it."""
         self._has_run = self._has_ended = False
 
     def run(self) -> None:
@@ -148,8 +148,12 @@ class Processor(Generic[K, V]):
         self._has_run = True
 
     def _run_to_end(self) -> None:
-        with self._logged():
-            self._loop.run(self.describe)
+        try:
+            with self._logged():
+                self._loop.run(self.describe)
+        except BaseException as error:
+            self._error = error
+            raise
 
     def _logged(self) -> AbstractContextManager[None]:
         return logged_as(client_fields(self._consumer._session.link.client_id, self._consumer.config.group_id))
@@ -233,7 +237,7 @@ class Processor(Generic[K, V]):
         return describe(self._consumer.describe(), self.status(), self._loop.dispatcher, monotonic_ms())
 
     def healthy(self, *, max_lag: int | None = None) -> Health:
-        """Whether it is alive: see `Consumer.healthy`. One whose thread has ended with an error is not."""
+        """Whether it is alive: see `Consumer.healthy`. One that has ended with an error is not."""
         return self._consumer.healthy(max_lag=max_lag).with_error(self._error or self._loop.error)
 
     def __enter__(self) -> Processor[K, V]:
@@ -251,7 +255,6 @@ class Processor(Generic[K, V]):
         try:
             self._run_to_end()
         except BaseException as error:  # noqa: BLE001  raised by close()
-            self._error = error
             with self._logged():
                 log.error("the processor has ended, and handles nothing more; close() raises why: %r", error)
         self._has_ended = True

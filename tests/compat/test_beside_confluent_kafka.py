@@ -255,6 +255,7 @@ def test_nothing_to_commit_is_an_error_for_those_who_wait(cluster: Cluster, modu
     with pytest.raises(module.KafkaException) as raised:
         consumer.commit(asynchronous=False)
     assert raised.value.args[0].code() == module.KafkaError._NO_OFFSET
+    assert "No offset stored" in str(raised.value), "frameworks look for this text"
     consumer.close()
 
 
@@ -635,6 +636,8 @@ def test_pauses_of_partitions_that_are_not_assigned_are_passed_over(cluster: Clu
         {"bootstrap.servers": "kafka1,kafka2:9093"},
         {"metadata.broker.list": "kafka1, [::1], PLAINTEXT://kafka2"},
         {"topic.metadata.refresh.interval.ms": -1},
+        {"topic.metadata.refresh.interval.ms": 1000, "metadata.max.age.ms": 300_000},
+        {"topic.metadata.refresh.interval.ms": -1, "metadata.max.age.ms": 300_000},
         {"sasl.username": "", "sasl.password": ""},
         {"ssl.ca.location": "", "ssl.key.location": "", "ssl.certificate.location": "", "ssl.key.password": ""},
         {"security.protocol": "SSL", "ssl.ca.location": "probe"},

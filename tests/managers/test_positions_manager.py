@@ -516,6 +516,15 @@ def test_operators_are_told_of_a_reset_that_the_policy_makes_and_of_what_it_skip
     ]
 
 
+def test_a_reset_to_the_end_does_not_say_that_all_it_skips_was_deleted(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(auto_offset_reset="latest")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.answer_offsets({O0: 100})
+    reason = "they were deleted before they were read, or auto_offset_reset skips them"
+    assert scenario.told[1:] == [DataLost(partition=O0, from_offset=5, to_offset=100, reason=reason)]
+
+
 @pytest.mark.parametrize("found", [3, 5])
 def test_a_reset_that_skips_nothing_loses_nothing(make_scenario: MakeScenario, found: int) -> None:
     scenario = make_scenario(auto_offset_reset="latest")

@@ -14,6 +14,7 @@ from kwire.description.processor_description import ProcessorDescription
 from kwire.description.values import CauseKind
 from kwire.errors import ProcessingError
 from kwire.processing import Processor, Retry, describing
+from kwire.processing.processor_loop import ProcessorLoop
 
 PATIENCE_MS = 30_000.0
 BytesRecord = Record[bytes, bytes]
@@ -95,6 +96,22 @@ def test_one_that_has_ended_with_an_error_is_not_healthy(
         processor.run()
     assert not processor.healthy()
     assert "no such customer" in str(processor.healthy())
+
+
+def test_one_whose_run_was_interrupted_is_not_healthy(
+    new_consumer: Callable[..., BytesConsumer], orders: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A probe would find it alive, though nobody handles a record any more."""
+
+    def interrupt(_: ProcessorLoop[bytes, bytes], describe: object) -> None:
+        raise KeyboardInterrupt
+
+    orders(1)
+    monkeypatch.setattr(ProcessorLoop, "run", interrupt)
+    processor = Processor(new_consumer(), print)
+    with pytest.raises(KeyboardInterrupt):
+        processor.run()
+    assert not processor.healthy()
 
 
 def test_one_that_ends_in_the_background_and_a_handler_that_fails_first_are_logged(

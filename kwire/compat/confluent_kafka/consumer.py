@@ -174,7 +174,7 @@ class Consumer:
             if chosen is None and not found:
                 if asynchronous:
                     return None
-                raise exception(KafkaError._NO_OFFSET, "there is nothing to commit")
+                raise exception(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored")
             asked = None if session.own.commits_by_kwire and chosen is None else found
             if asynchronous:
                 session.commits.begin(asked)

@@ -42,6 +42,8 @@ _MAY_BE_EMPTY = (
     *("ssl.key.password", "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.password"),
     *("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
 )
+# When metadata is asked for again, and when librdkafka takes it for outdated: kwire has one setting.
+_REFRESH_INTERVAL, _MAX_AGE = "topic.metadata.refresh.interval.ms", "metadata.max.age.ms"
 _BOOLEANS = (*_AUTO_COMMIT, "check.crcs", "allow.auto.create.topics")
 _OTHER_BOOLEANS = {"t": True, "1": True, "f": False, "0": False}
 _PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
@@ -163,6 +165,8 @@ def _spell_as_kwire(given: dict[str, object]) -> None:
     for name in given.keys() & _MAY_BE_EMPTY:
         if given[name] == "":
             del given[name]
+    if _REFRESH_INTERVAL in given and _MAX_AGE in given:
+        del given[_REFRESH_INTERVAL if _text(given[_REFRESH_INTERVAL]) == "-1" else _MAX_AGE]
     if _text(given.get("ssl.ca.location")) == "probe":  # the system's authorities, which are kwire's default
         del given["ssl.ca.location"]
 
