@@ -37,6 +37,14 @@ class FetchSpec(NamedTuple):
     turn: int = 0
 
 
+class Told(NamedTuple):
+    """Where the log of a partition begins and ends, as the broker said last. It says so again only when it changes."""
+
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+
+
 class SessionRequest(NamedTuple):
     """The session's part of one Fetch request. Only partitions in `specs` are written out, in that order: a broker with
     more records than fit answers those that come first (KIP-74)."""
@@ -53,6 +61,7 @@ class FetchSession:
     Attributes:
         wanted: What the broker's half of the session is to hold after the next request.
         sent: What the broker's half of the session holds since the last request; its answer is held against this.
+        told: What the broker has told of those in `sent`.
         topic_names: The names behind the topic ids that were sent.
     """
 
@@ -64,6 +73,7 @@ class FetchSession:
         self._without_id: set[TopicPartition] = set()
         self.wanted: dict[TopicPartition, FetchSpec] = {}
         self.sent: dict[TopicPartition, FetchSpec] = {}
+        self.told: dict[TopicPartition, Told] = {}
         self.topic_names: dict[UUID, str] = {}
 
     def want(self, tp: TopicPartition, spec: FetchSpec) -> None:
@@ -80,6 +90,7 @@ class FetchSession:
         if self._epoch == INITIAL_EPOCH:
             request = SessionRequest(self._session_id, INITIAL_EPOCH, in_turn(self.wanted), {})
             self.sent.clear()
+            self.told.clear()
             self._without_id.clear()
         else:
             request = self._incremental()
@@ -100,6 +111,7 @@ class FetchSession:
     def _count_as_sent(self, request: SessionRequest) -> None:
         for tp in request.forgotten:
             del self.sent[tp]
+            self.told.pop(tp, None)
             self._without_id.discard(tp)
         for tp, spec in request.specs.items():
             self.sent[tp] = spec

@@ -20,7 +20,7 @@ from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS
-from kwire.fetching.session import FetchSpec
+from kwire.fetching.session import FetchSpec, Told
 from kwire.holds import Hold
 from kwire.interpreter_lock import for_another_thread
 from kwire.logs import part_logger
@@ -44,7 +44,7 @@ from kwire.protocol.messages.fetch import (
     PartitionData,
 )
 from kwire.protocol.record_batch import last_batch
-from kwire.subscription.partition import NO_TURN, AssignedPartition
+from kwire.subscription.partition import NO_TURN, UNKNOWN_OFFSET, AssignedPartition
 from kwire.subscription.subscription import Subscription
 
 log = part_logger("fetch")
@@ -231,6 +231,22 @@ class FetchManager:
                 self._connections.remove(tp)
             else:
                 self._connections.place(partition, node_id, self._spec(partition), with_many=are_many, now_ms=now_ms)
+                if partition.high_watermark == UNKNOWN_OFFSET:
+                    self._remember_end(partition, now_ms)
+
+    def _remember_end(self, partition: AssignedPartition, now_ms: float) -> None:
+        """Where the log ends, if a session told that before a rebalance took the partition and gave it back. The
+        session has had it all the time, and tells nothing of it until something changes."""
+        tp = partition.topic_partition
+        connection = self._connections.of(tp)
+        if connection is None or (told := connection.session.told.get(tp)) is None:
+            return
+        sent, wanted = connection.session.sent[tp], connection.session.wanted[tp]
+        if (sent.topic_id, sent.leader_epoch) != (wanted.topic_id, wanted.leader_epoch):
+            return
+        partition.ends_at(told.high_watermark, told.last_stable_offset)
+        if self._cursor is Cursor.MAIN and not partition.has_lag(read_committed=self._read_committed):
+            self._metrics.at_end(tp, partition.fetch_offset, self._log_span(partition, told), now_ms)
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -384,6 +400,8 @@ class FetchManager:
         self, connection: FetchConnection, tp: TopicPartition, data: PartitionData, now_ms: float
     ) -> CompletedFetch | None:
         partition, spec = self._subscription.partitions.get(tp), connection.session.sent.get(tp)
+        if spec is not None and not data.error_code:
+            connection.session.told[tp] = Told(data.log_start_offset, data.high_watermark, data.last_stable_offset)
         if partition is None or spec is None:
             return None
         fetch = self._take(partition, data, spec, now_ms)
@@ -495,7 +513,7 @@ class FetchManager:
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return fetch
 
-    def _log_span(self, partition: AssignedPartition, data: PartitionData) -> LogSpan:
+    def _log_span(self, partition: AssignedPartition, data: PartitionData | Told) -> LogSpan:
         return LogSpan(data.log_start_offset, partition.end_offset(read_committed=self._read_committed))
 
     def _on_partition_error(self, partition: AssignedPartition, code: ErrorCode, now_ms: float) -> None:

@@ -1,0 +1,43 @@
+"""The lag that is known without asking a broker: by what its fetch session has told."""
+
+from __future__ import annotations
+
+from kwire import Consumer, TopicPartition
+from kwire.clock import Deadline
+from kwire.testing import Cluster
+
+TP = TopicPartition("orders", 0)
+
+
+def lag(consumer: Consumer[bytes, bytes]) -> int | None:
+    """Once it is known; None if it stays unknown."""
+    deadline = Deadline.after(10_000)
+    while (found := consumer.current_lag(TP)) is None and not deadline.expired:
+        consumer.poll(0.1)
+    return found
+
+
+def test_an_eager_rebalance_does_not_make_the_lag_of_idle_partitions_unknown() -> None:
+    """The partition stays in the broker's fetch session, which tells where a log ends once, and again if that changes:
+    the lag stayed unknown until somebody wrote to the topic."""
+    rebalances: list[object] = []
+    with (
+        Cluster(topics={"orders": 1}) as cluster,
+        Consumer(
+            bootstrap_servers=cluster.bootstrap_servers, group_id="billing", auto_offset_reset="earliest"
+        ) as consumer,
+    ):
+        cluster.produce("orders", b"1", b"2")
+        consumer.subscribe("orders", on_assigned=lambda _, partitions: rebalances.append(partitions))
+        read = 0
+        while read < 2:
+            read += len(consumer.poll(10))
+        assert lag(consumer) == 0
+        consumer.enforce_rebalance()
+        while len(rebalances) < 2:
+            consumer.poll(0.1)
+        assert lag(consumer) == 0
+        names = [
+            metric.name for metric, value in consumer.metrics().items() if value == 0 and metric.name == "records-lag"
+        ]
+        assert names == ["records-lag"]
