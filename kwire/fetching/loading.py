@@ -13,10 +13,13 @@ from functools import cache
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
+from kwire.logs import part_logger
 from kwire.switch_interval import ShortSwitchInterval
 
 if TYPE_CHECKING:
     from kwire.fetching.open_fetch import OpenFetch
+
+log = part_logger("fetch")
 
 _loaded = Event()
 _loading: Thread | None = None
@@ -55,9 +58,12 @@ if hasattr(os, "register_at_fork"):
 
 
 def _load() -> None:
-    with ShortSwitchInterval():
-        import fastcrc  # noqa: F401
+    try:
+        with ShortSwitchInterval():
+            import fastcrc  # noqa: F401
 
-        import kwire.fetching.open_fetch  # noqa: F401
-
+            import kwire.fetching.open_fetch  # noqa: F401
+    except Exception:  # the process has no file descriptor left, perhaps
+        log.debug("cannot be loaded ahead: who needs it first loads it, or raises why", exc_info=True)
+        return
     _loaded.set()
