@@ -602,7 +602,9 @@ def test_modules_and_names_are_those_of_aiokafka() -> None:
 
 
 # Errors that aiokafka has no name for, and what makes its values of kwire's.
-OURS = frozenset({"create_ssl_context", "RecordDeserializationError", "raised_as_theirs", "record_of", "error_of"})
+OURS = frozenset(
+    {"create_ssl_context", "RecordDeserializationError", "is_listener", "raised_as_theirs", "record_of", "error_of"}
+)
 
 
 def _public(module: ModuleType) -> frozenset[str]:

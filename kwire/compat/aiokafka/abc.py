@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
+from typing import TypeGuard
 
 from kwire.compat.aiokafka.structs import TopicPartition
 
-__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener"]
+__all__ = ["AbstractTokenProvider", "ConsumerRebalanceListener", "is_listener"]
 
 
 class ConsumerRebalanceListener(ABC):
@@ -20,6 +22,13 @@ class ConsumerRebalanceListener(ABC):
     @abstractmethod
     def on_partitions_assigned(self, assigned: set[TopicPartition]) -> Awaitable[None] | None:
         """Called with all partitions that are assigned now, before their first record."""
+
+
+def is_listener(given: object) -> TypeGuard[ConsumerRebalanceListener]:
+    """Whether it derives from the class above, or from aiokafka's own, which a program may have imported beside this
+    package."""
+    theirs = getattr(sys.modules.get("aiokafka.abc"), "ConsumerRebalanceListener", ConsumerRebalanceListener)
+    return isinstance(given, ConsumerRebalanceListener | theirs)
 
 
 class AbstractTokenProvider(ABC):

@@ -20,7 +20,7 @@ from typing import Any, Self, TypeAlias
 
 from kwire.clock import monotonic_ms
 from kwire.compat.aiokafka import errors
-from kwire.compat.aiokafka.abc import ConsumerRebalanceListener
+from kwire.compat.aiokafka.abc import ConsumerRebalanceListener, is_listener
 from kwire.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError, raised_as_theirs
 from kwire.compat.aiokafka.settings import most_records, settings_of
 from kwire.compat.aiokafka.structs import (
@@ -178,7 +178,7 @@ class AIOKafkaConsumer:
         """Subscribe to topics, or to a regular expression. Without a group all partitions are read."""
         if bool(topics) == bool(pattern):
             raise TypeError("give either topics or a pattern")
-        if listener is not None and not isinstance(listener, ConsumerRebalanceListener):
+        if listener is not None and not is_listener(listener):
             raise TypeError("listener should be an instance of ConsumerRebalanceListener")
         if not isinstance(topics, tuple | set | list | frozenset):
             raise TypeError("Topics should be list of strings")
