@@ -82,7 +82,8 @@ class BrokerResponseError(KafkaError):
         cls.description = ErrorCode.of(cls.errno).meaning
 
     def __str__(self) -> str:
-        return f"[Error {self.errno}] {super().__str__()}"
+        # Not of super(), which is the other client's class in an exception of both: it adds the number as well.
+        return f"[Error {self.errno}] {KafkaError.__str__(self)}"
 
 
 class AuthorizationError(BrokerResponseError):

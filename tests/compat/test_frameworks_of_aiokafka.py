@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
+import sys
 import warnings
 from collections.abc import Awaitable, Callable
 
 import pytest
 
 from kwire.compat import aiokafka as adapter
+from kwire.compat.aiokafka import errors
+from kwire.compat.aiokafka.errors import as_theirs
 from kwire.testing import Cluster
 
 with warnings.catch_warnings(action="ignore"):  # its own code warns of what Python has deprecated
     import aiokafka
     import aiokafka.abc
+    import aiokafka.errors
 
-pytestmark = pytest.mark.slow
+slow = pytest.mark.slow
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -47,6 +52,7 @@ class Listener(aiokafka.abc.ConsumerRebalanceListener):  # type: ignore[misc]  #
         self.told.append(("assigned", len(assigned)))
 
 
+@slow
 def test_a_listener_that_derives_from_the_class_of_aiokafka_is_called(cluster: Cluster) -> None:
     listener = Listener()
 
@@ -60,6 +66,7 @@ def test_a_listener_that_derives_from_the_class_of_aiokafka_is_called(cluster: C
     assert listener.told == [("revoked", 0), ("assigned", 2)]
 
 
+@slow
 def test_a_listener_that_derives_from_neither_class_is_refused(cluster: Cluster) -> None:
     class Other:
         on_partitions_revoked = Listener.on_partitions_revoked
@@ -70,5 +77,105 @@ def test_a_listener_that_derives_from_neither_class_is_refused(cluster: Cluster)
         with pytest.raises(TypeError, match="should be an instance of ConsumerRebalanceListener"):
             consumer.subscribe(["orders"], listener=Other())  # type: ignore[arg-type]
         await consumer.stop()
+
+    run(main)
+
+
+# --- exceptions -------------------------------------------------------------------------------------------------
+
+
+KINDS = [
+    kind
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, Exception) and kind.__name__ == name
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exception_is_also_that_of_aiokafka_and_so_are_its_bases(kind: type[Exception]) -> None:
+    raised = as_theirs(kind)
+    assert issubclass(raised, kind)
+    bases = [base.__name__ for base in kind.__mro__ if hasattr(aiokafka.errors, base.__name__)]
+    assert bases
+    assert all(issubclass(raised, getattr(aiokafka.errors, name)) for name in bases)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_exception_of_both_says_what_the_adapters_says(kind: type[Exception]) -> None:
+    ours, both = kind("why"), as_theirs(kind)("why")
+    assert (str(both), repr(both), both.args) == (str(ours), repr(ours), ours.args)
+    for name in ("errno", "message", "description", "retriable", "invalid_metadata"):
+        assert getattr(both, name, None) == getattr(ours, name, None)
+
+
+def test_an_exception_of_both_is_both_again_when_it_is_unpickled() -> None:
+    error = as_theirs(errors.UnknownTopicOrPartitionError)("orders")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert again.args == error.args
+
+
+def test_without_aiokafka_an_exception_is_the_adapters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "aiokafka.errors")
+    assert as_theirs(errors.KafkaConnectionError) is errors.KafkaConnectionError
+
+
+def test_in_the_place_of_aiokafka_an_exception_is_the_adapters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiokafka.errors", errors)
+    assert as_theirs(errors.KafkaConnectionError) is errors.KafkaConnectionError
+
+
+@slow
+def test_what_calls_raise_is_caught_as_exceptions_of_aiokafka(cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = consumer_of(cluster, "orders", auto_offset_reset="none")
+        await consumer.start()
+        with pytest.raises(aiokafka.errors.NoOffsetForPartitionError) as caught:
+            await consumer.getone()
+        assert isinstance(caught.value, aiokafka.errors.KafkaError)
+        assert isinstance(caught.value, errors.NoOffsetForPartitionError)
+        with pytest.raises(aiokafka.errors.IllegalOperation):
+            await consumer.commit()
+        with pytest.raises(aiokafka.errors.IllegalStateError):
+            consumer.assign([adapter.TopicPartition("orders", 0)])
+        await consumer.stop()
+
+    run(main)
+
+
+@slow
+def test_a_consumer_that_was_stopped_raises_the_exception_of_aiokafka(cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = consumer_of(cluster, "orders")
+        await consumer.start()
+        await consumer.stop()
+        for call in (consumer.getone, consumer.getmany):
+            with pytest.raises(aiokafka.errors.ConsumerStoppedError):
+                await call()
+        with pytest.raises(aiokafka.errors.ConsumerStoppedError):
+            aiter(consumer)
+
+    run(main)
+
+
+@slow
+def test_a_loop_over_records_ends_with_the_consumer(cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = consumer_of(cluster, "orders")
+        await consumer.start()
+        async for _ in consumer:
+            await consumer.stop()
+
+    run(main)
+
+
+@slow
+def test_a_start_without_a_broker_raises_the_exception_of_aiokafka(cluster: Cluster) -> None:
+    cluster.stop()
+
+    async def main() -> None:
+        consumer = consumer_of(cluster, "orders")
+        with pytest.raises(aiokafka.errors.KafkaConnectionError):
+            await consumer.start()
 
     run(main)

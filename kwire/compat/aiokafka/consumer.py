@@ -21,7 +21,13 @@ from typing import Any, Self, TypeAlias
 from kwire.clock import monotonic_ms
 from kwire.compat.aiokafka import errors
 from kwire.compat.aiokafka.abc import ConsumerRebalanceListener, is_listener
-from kwire.compat.aiokafka.errors import ConsumerStoppedError, IllegalOperation, IllegalStateError, raised_as_theirs
+from kwire.compat.aiokafka.errors import (
+    ConsumerStoppedError,
+    IllegalOperation,
+    IllegalStateError,
+    as_theirs,
+    raised_as_theirs,
+)
 from kwire.compat.aiokafka.settings import most_records, settings_of
 from kwire.compat.aiokafka.structs import (
     ConsumerRecord,
@@ -140,7 +146,7 @@ class AIOKafkaConsumer:
                     raise mailbox.bootstrap_error.with_traceback(None)
             asking.result()
         except AuthenticationError as error:  # for aiokafka, that broker cannot be reached
-            raise errors.KafkaConnectionError(str(error)) from error
+            raise as_theirs(errors.KafkaConnectionError)(str(error)) from error
         finally:
             asking.cancel()
 
@@ -152,7 +158,7 @@ class AIOKafkaConsumer:
                 if topic not in self._kwire_topics:
                     break
                 if time.monotonic() >= until_s:
-                    raise errors.UnknownTopicOrPartitionError(f"there is no topic {topic}")
+                    raise as_theirs(errors.UnknownTopicOrPartitionError)(f"there is no topic {topic}")
                 await asyncio.sleep(SLICE_S)
             self._kwire_partitions[topic] = {info.partition for info in infos}
         if not topics:
@@ -183,7 +189,7 @@ class AIOKafkaConsumer:
         if not isinstance(topics, tuple | set | list | frozenset):
             raise TypeError("Topics should be list of strings")
         if self._kwire_by_hand is not None:
-            raise IllegalStateError("partitions are assigned by hand")
+            raise as_theirs(IllegalStateError)("partitions are assigned by hand")
         self._kwire_pattern = _compiled(pattern) if pattern else None
         self._kwire_topics = frozenset(topics)
         self._kwire_has_assignment.clear()
@@ -192,7 +198,7 @@ class AIOKafkaConsumer:
                 _Later(partial(self._kwire_subscribe, self._kwire_pattern or list(topics), listener))
             )
         elif pattern or listener is not None:
-            raise IllegalStateError("a pattern and a listener need a group_id")
+            raise as_theirs(IllegalStateError)("a pattern and a listener need a group_id")
         else:
             self._kwire_later.append(_Later(partial(self._kwire_read_whole, self._kwire_topics)))
 
@@ -206,7 +212,7 @@ class AIOKafkaConsumer:
 
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         if self._kwire_topics or self._kwire_pattern:
-            raise IllegalStateError("topics are subscribed")
+            raise as_theirs(IllegalStateError)("topics are subscribed")
         self._kwire_by_hand = frozenset(TopicPartition(*tp) for tp in partitions)
         self._kwire_later.append(_Later(partial(self._kwire_assign, self._kwire_by_hand)))
 
@@ -348,12 +354,12 @@ class AIOKafkaConsumer:
 
     def _kwire_check_running(self) -> None:
         if self._kwire_is_stopped:
-            raise ConsumerStoppedError
+            raise as_theirs(ConsumerStoppedError)
         assert self._kwire_is_started, "call start() first"
 
     def __aiter__(self) -> AsyncIterator[ConsumerRecord[Any, Any]]:
         if self._kwire_is_stopped:
-            raise ConsumerStoppedError
+            raise as_theirs(ConsumerStoppedError)
         return self
 
     async def __anext__(self) -> ConsumerRecord[Any, Any]:
@@ -524,19 +530,19 @@ class AIOKafkaConsumer:
 
     def _kwire_check_assigned(self, partitions: Collection[TopicPartition]) -> None:
         if missing := {TopicPartition(*tp) for tp in partitions} - self.assignment():
-            raise IllegalStateError(f"not assigned: {', '.join(map(str, sorted(missing)))}")
+            raise as_theirs(IllegalStateError)(f"not assigned: {', '.join(map(str, sorted(missing)))}")
 
     def _kwire_check_committable(self, offsets: Collection[TopicPartition]) -> None:
         if not (self._kwire_topics or self._kwire_pattern or self._kwire_by_hand is not None):
-            raise IllegalStateError("Not subscribed to any topics")
+            raise as_theirs(IllegalStateError)("Not subscribed to any topics")
         if not self.assignment():
-            raise IllegalStateError("No partitions assigned")
+            raise as_theirs(IllegalStateError)("No partitions assigned")
         if unknown := set(offsets) - self.assignment():
-            raise IllegalStateError(f"Partition {min(unknown)} is not assigned")
+            raise as_theirs(IllegalStateError)(f"Partition {min(unknown)} is not assigned")
 
     def _kwire_check_group(self) -> None:
         if self._kwire_group_id is None:
-            raise IllegalOperation("Requires group_id")
+            raise as_theirs(IllegalOperation)("Requires group_id")
 
     async def __aenter__(self) -> Self:
         await self.start()

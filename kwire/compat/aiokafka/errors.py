@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from kwire import errors
-from kwire.compat import python_errors
+from kwire.compat import python_errors, their_exceptions
 from kwire.compat.python_errors import *  # noqa: F403 - programs import any of them
 from kwire.compat.python_errors import BY_KIND, BrokerResponseError, KafkaError, UnknownError, by_code, translated
 
 __all__ = ["BrokerResponseError", "ConsumerStoppedError", "IllegalOperation", "KafkaError", "raised_as_theirs"]
+
+T = TypeVar("T", bound=BaseException)
 
 
 class ConsumerStoppedError(Exception):
@@ -33,9 +36,15 @@ def for_code(error_code: int) -> type[BrokerResponseError]:
     return kafka_errors.get(error_code, UnknownError)
 
 
+def as_theirs(kind: type[T]) -> type[T]:
+    """The class; if the program has imported aiokafka's exceptions, a subclass of aiokafka's class, too."""
+    return their_exceptions.as_theirs(kind, "aiokafka.errors")
+
+
 def error_of(error: errors.KafkaError) -> KafkaError:
     """aiokafka's exception for an error of kwire."""
-    return translated(error, BY_KIND, for_code)
+    found = translated(error, BY_KIND, for_code)
+    return as_theirs(type(found))(*found.args)
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException, as_theirs
+from kwire.compat import their_exceptions
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, KafkaException
 
 if TYPE_CHECKING:
     from kwire.compat.confluent_kafka.values import Message
@@ -17,7 +18,7 @@ T = TypeVar("T", bound="ConsumeError")
 
 def as_serialization_error(kind: type[T]) -> type[T]:
     """The class; if the program has imported confluent-kafka's `SerializationError`, a subclass of both."""
-    return as_theirs(kind, "confluent_kafka.serialization", "SerializationError")
+    return their_exceptions.as_theirs(kind, "confluent_kafka.serialization", "SerializationError")
 
 
 class ConsumeError(KafkaException):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Iterator
-from functools import cache, total_ordering
-from typing import TypeAlias, TypeVar, cast
+from functools import total_ordering
+from typing import TypeAlias, TypeVar
 
 from kwire import errors
+from kwire.compat import their_exceptions
 from kwire.compat.confluent_kafka.codes import NAMES, Codes, text_of
 
 # The class has a method of this name.
@@ -76,27 +76,9 @@ class KafkaException(Exception):  # noqa: N818  confluent-kafka's name
 T = TypeVar("T", bound=KafkaException)
 
 
-def as_theirs(kind: type[T], module: str = "confluent_kafka", name: str = "KafkaException") -> type[T]:
-    """The class; if the program has imported confluent-kafka's exception, to catch it around a Producer for instance, a
-    subclass of both."""
-    theirs = getattr(sys.modules.get(module), name, None)
-    if theirs is None or issubclass(kind, theirs):  # this package is in the place of confluent-kafka's
-        return kind
-    return cast("type[T]", _both(kind, theirs, (module, name)))  # type: ignore[arg-type]  # a class is hashable
-
-
-@cache
-def _both(kind: type[KafkaException], theirs: type, place: tuple[str, str]) -> type:
-    def reduced(error: KafkaException) -> tuple[object, ...]:
-        """Pickle looks a class up by its name, and would find the class without confluent-kafka's."""
-        return _again, (kind, place, error.args), vars(error)
-
-    return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__, "__reduce__": reduced})
-
-
-def _again(kind: type[KafkaException], place: tuple[str, str], args: tuple[object, ...]) -> KafkaException:
-    made = as_theirs(kind, *place)
-    return made.__new__(made, *args)
+def as_theirs(kind: type[T]) -> type[T]:
+    """The class; if the program has imported confluent-kafka's `KafkaException`, a subclass of both."""
+    return their_exceptions.as_theirs(kind, "confluent_kafka", "KafkaException")
 
 
 _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
