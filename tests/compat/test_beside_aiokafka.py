@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from kwire import ConsumerConfig
+from kwire.compat.aiokafka.private_attributes import PrivateAttributes
 from kwire.compat.aiokafka.settings import settings_of
 from kwire.testing import Cluster
 
@@ -1018,7 +1019,8 @@ def test_a_class_that_derives_from_the_consumer_may_have_attributes_of_its_own(l
 def test_private_names_are_those_that_nobody_else_has(cluster: Cluster) -> None:
     async def main() -> None:
         consumer = Library("kwire.compat.aiokafka", cluster).consumer()
-        assert not [name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)]
+        private = {name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)}
+        assert private == {name for name in vars(PrivateAttributes) if re.match("_(?!_|kwire)", name)}
         await consumer.stop()
 
     run(main)

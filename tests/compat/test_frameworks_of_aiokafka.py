@@ -7,12 +7,14 @@ import pickle
 import sys
 import warnings
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from kwire.compat import aiokafka as adapter
 from kwire.compat.aiokafka import errors
 from kwire.compat.aiokafka.errors import as_theirs
+from kwire.compat.aiokafka.private_attributes import PrivateAttributes
 from kwire.testing import Cluster
 
 with warnings.catch_warnings(action="ignore"):  # its own code warns of what Python has deprecated
@@ -21,6 +23,7 @@ with warnings.catch_warnings(action="ignore"):  # its own code warns of what Pyt
     import aiokafka.errors
 
 slow = pytest.mark.slow
+BOTH = pytest.mark.parametrize("package", [aiokafka, adapter], ids=["aiokafka", "kwire"])
 
 
 def run(main: Callable[[], Awaitable[None]]) -> None:
@@ -177,5 +180,106 @@ def test_a_start_without_a_broker_raises_the_exception_of_aiokafka(cluster: Clus
         consumer = consumer_of(cluster, "orders")
         with pytest.raises(aiokafka.errors.KafkaConnectionError):
             await consumer.start()
+
+    run(main)
+
+
+# --- private attributes -----------------------------------------------------------------------------------------
+
+
+def of_billing(package: Any, cluster: Cluster, **more: object) -> Any:  # noqa: ANN401
+    """A member of the group "billing", of either package."""
+    servers = [cluster.bootstrap_servers]
+    return package.AIOKafkaConsumer(bootstrap_servers=servers, client_id="till", group_id="billing", **more)
+
+
+@slow
+@BOTH
+def test_a_tracer_reads_servers_client_and_group(cluster: Cluster, package: Any) -> None:  # noqa: ANN401
+    async def main() -> None:
+        consumer = of_billing(package, cluster)
+        assert consumer._client._bootstrap_servers == [cluster.bootstrap_servers]
+        assert (consumer._client._client_id, consumer._group_id) == ("till", "billing")
+        await consumer.stop()
+
+    run(main)
+
+
+@slow
+@BOTH
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_framework_reads_who_commits(cluster: Cluster, package: Any, enabled: bool) -> None:  # noqa: ANN401
+    async def main() -> None:
+        consumer = of_billing(package, cluster, enable_auto_commit=enabled)
+        assert consumer._enable_auto_commit is enabled
+        await consumer.stop()
+
+    run(main)
+
+
+@slow
+@BOTH
+def test_a_listener_of_a_framework_reads_member_and_topics(cluster: Cluster, package: Any) -> None:  # noqa: ANN401
+    read: list[tuple[str, set[str]]] = []
+
+    class Reader(Listener):
+        async def on_partitions_assigned(self, assigned: set[adapter.TopicPartition]) -> None:
+            await super().on_partitions_assigned(assigned)
+            read.append((consumers[0]._coordinator.member_id, set(consumers[0]._subscription.topics)))
+
+    consumers: list[Any] = []
+
+    async def main() -> None:
+        consumers.append(of_billing(package, cluster))
+        consumers[0].subscribe(["orders"], listener=Reader())
+        async with consumers[0]:
+            assert read == [(consumers[0]._coordinator.member_id, {"orders"})]
+
+    run(main)
+    assert read[0][0].startswith("till-")
+
+
+@slow
+@BOTH
+def test_a_pattern_has_the_topics_that_it_matches(cluster: Cluster, package: Any) -> None:  # noqa: ANN401
+    async def main() -> None:
+        consumer = of_billing(package, cluster)
+        consumer.subscribe(pattern="ord.*")
+        async with consumer:
+            assert consumer._subscription.topics == {"orders"}
+
+    run(main)
+
+
+@slow
+@BOTH
+def test_a_health_check_reads_whether_the_consumer_was_stopped(cluster: Cluster, package: Any) -> None:  # noqa: ANN401
+    async def main() -> None:
+        consumer = of_billing(package, cluster)
+        assert consumer._closed is False
+        await consumer.start()
+        assert consumer._closed is False
+        await consumer.stop()
+        assert consumer._closed is True
+
+    run(main)
+
+
+@slow
+def test_a_derived_class_may_have_attributes_of_these_names(cluster: Cluster) -> None:
+    names = [name for name, value in vars(PrivateAttributes).items() if hasattr(value, "__get__") and name[:2] != "__"]
+    assert "_client" in names
+
+    class Own(adapter.AIOKafkaConsumer):
+        def __init__(self, **configs: object) -> None:
+            for name in names:
+                setattr(self, name, "its own")
+            super().__init__("orders", **configs)
+
+    async def main() -> None:
+        async with Own(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+            for _ in range(6):
+                await consumer.getone()
+            assert {getattr(consumer, name) for name in names} == {"its own"}
 
     run(main)

@@ -28,6 +28,7 @@ from kwire.compat.aiokafka.errors import (
     as_theirs,
     raised_as_theirs,
 )
+from kwire.compat.aiokafka.private_attributes import PrivateAttributes
 from kwire.compat.aiokafka.settings import most_records, settings_of
 from kwire.compat.aiokafka.structs import (
     ConsumerRecord,
@@ -67,10 +68,11 @@ class _Later:
     fits_listener: bool = False
 
 
-class AIOKafkaConsumer:
+class AIOKafkaConsumer(PrivateAttributes):
     """A consumer with aiokafka's API, set up by keyword arguments. See aiokafka.AIOKafkaConsumer.
 
-    Private names begin with `_kwire`, so that a derived class may have names such as `_topics` of its own.
+    Private names begin with `_kwire`, so that a derived class may have names such as `_topics` of its own. Those of
+    `PrivateAttributes` are for others to read.
     """
 
     def __init__(self, *topics: str, **configs: object) -> None:

@@ -1,0 +1,95 @@
+"""The private attributes of aiokafka's consumer that libraries read: tracers, metrics and frameworks.
+
+Each value is what holds at the moment in which it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Self, TypeVar, overload
+
+from kwire.consumer.async_consumer import AsyncConsumer
+
+T = TypeVar("T")
+
+
+class _Readable(Generic[T]):
+    """A property that a derived class may hide by an attribute of its own, in `__init__`, too."""
+
+    def __init__(self, read: Callable[[Any], T]) -> None:
+        self._read = read
+        self.__doc__ = read.__doc__
+
+    @overload
+    def __get__(self, owner: None, kind: type) -> Self: ...
+
+    @overload
+    def __get__(self, owner: object, kind: type) -> T: ...
+
+    def __get__(self, owner: object, kind: type) -> Self | T:
+        return self if owner is None else self._read(owner)
+
+
+@dataclass(frozen=True)
+class Client:
+    """What libraries read of the client."""
+
+    _bootstrap_servers: list[str]
+    _client_id: str
+
+
+@dataclass(frozen=True)
+class Coordinator:
+    """What libraries read of the group's coordinator."""
+
+    member_id: str
+    """Empty while the consumer is no member."""
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What libraries read of the subscription."""
+
+    topics: frozenset[str]
+
+
+class PrivateAttributes:
+    """The attributes, which kwire itself does not read. They show the consumer, and do not change it."""
+
+    _kwire_consumer: AsyncConsumer[Any, Any]
+    _kwire_group_id: str | None
+    _kwire_topics: frozenset[str]
+    _kwire_is_stopped: bool
+
+    @_Readable
+    def _client(self) -> Client:
+        """OpenTelemetry reads both values after each record; ddtrace reads the servers."""
+        consumer = self._kwire_consumer
+        return Client([*map(str, consumer.config.bootstrap_servers)], consumer._session.link.client_id)
+
+    @_Readable
+    def _group_id(self) -> str | None:
+        """OpenTelemetry, ddtrace, FastStream and kstreams read it."""
+        return self._kwire_group_id
+
+    @_Readable
+    def _coordinator(self) -> Coordinator:
+        """FastStream reads the member's id in its rebalance listener."""
+        member = self._kwire_consumer._session.state.view.group
+        return Coordinator("" if member is None else member.member_id)
+
+    @_Readable
+    def _subscription(self) -> Subscription:
+        """FastStream reads the topics, for a warning that a member has no partitions."""
+        return Subscription(self._kwire_topics or self._kwire_consumer.subscription())
+
+    @_Readable
+    def _enable_auto_commit(self) -> bool:
+        """kstreams reads it when partitions are revoked, to commit if nobody else does."""
+        return self._kwire_consumer.config.enable_auto_commit
+
+    @_Readable
+    def _closed(self) -> bool:
+        """Health checks of programs read whether the consumer was stopped."""
+        return self._kwire_is_stopped
