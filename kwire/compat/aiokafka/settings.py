@@ -47,8 +47,9 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
         log.warning("without effect in kwire (see docs/migration.md): %s", ", ".join(unused))
     if "group_id" not in given:
         given.pop("enable_auto_commit", None)  # on by default in aiokafka, and without effect
-    if given.get("security_protocol", "PLAINTEXT") in ("PLAINTEXT", "SSL"):
+    if given.get("security_protocol", "PLAINTEXT") in ("PLAINTEXT", "SSL"):  # frameworks give them all the same
         given.pop("sasl_mechanism", None)
+        given.pop("sasl_kerberos_service_name", None)
     given["bootstrap_servers"] = with_ports(given.get("bootstrap_servers", "localhost"))
     for name in ("key_deserializer", "value_deserializer"):
         if callable(function := given.get(name)):
