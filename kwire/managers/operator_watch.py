@@ -1,7 +1,7 @@
 """Looks at what the other managers know, and tells operators of what has begun or ended.
 
-It sends no requests itself and changes nothing. What happens between two looks, such as a reset of an offset, is told
-by the manager that does it.
+It sends no requests and changes nothing. What happens between two looks, such as a reset of an offset, is told by the
+manager that does it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ class OperatorWatch:
     Args:
         metrics: Has the times of heartbeats and rebalances.
         polled_at_ms: When the application polled last.
-        refresh_ends: Asks brokers where logs end of which no fetch tells it.
         tell: Takes events.
     """
 
@@ -53,14 +52,13 @@ class OperatorWatch:
         subscription: Subscription,
         metrics: CoordinatorMetrics,
         polled_at_ms: Callable[[], float],
-        refresh_ends: Callable[[float], None],
         tell: Callable[[ConsumerEvent], None],
     ) -> None:
         self._tell = tell
         self._heartbeats = _Heartbeats(config.session_timeout_ms, membership, metrics)
         self._polls = _Polls(config.max_poll_interval_ms, membership, polled_at_ms)
         self._rebalances = _Rebalances(membership, metrics)
-        self._lags = _Lags(config, subscription, refresh_ends)
+        self._lags = _Lags(config, subscription)
 
     def poll(self, now_ms: float) -> PollResult:
         wake_at_ms = NEVER_MS
@@ -169,10 +167,7 @@ class _Rebalances:
 class _Lags:
     """How far each partition is behind, looked at once a second."""
 
-    def __init__(
-        self, config: ConsumerConfig, subscription: Subscription, refresh_ends: Callable[[float], None]
-    ) -> None:
-        self._refresh_ends = refresh_ends
+    def __init__(self, config: ConsumerConfig, subscription: Subscription) -> None:
         self._bound = config.event_lag_records
         self._read_committed = bool(config.isolation_level.value)
         self._subscription = subscription
@@ -183,7 +178,6 @@ class _Lags:
         if self._bound is None or now_ms < self.due_ms:
             return
         self.due_ms = now_ms + LAG_EACH_MS
-        self._refresh_ends(now_ms)
         self._behind &= self._subscription.partitions.keys()
         for tp, partition in self._subscription.partitions.items():
             lag = partition.lag(read_committed=self._read_committed)

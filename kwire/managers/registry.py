@@ -26,7 +26,6 @@ from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_fetch import OffsetFetchManager
 from kwire.managers.offset_look_ups import OffsetLookUps
 from kwire.managers.positions import PositionsManager
-from kwire.managers.stale_ends import StaleEnds
 from kwire.managers.telemetry import TelemetryManager, TelemetrySource
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.metrics import ConsumerMetrics
@@ -95,12 +94,6 @@ class RequestManagers:
         self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
         self.main = self._main(cursors, buffer, environment)
         self.cursors: Sequence[AnyCursor] = (self.main, *self.lags.cursors)
-        self.ends = StaleEnds(
-            subscription,
-            self.list_offsets,
-            lambda partition: self.main.fetch.status(partition).is_in_flight,
-            read_committed=bool(config.isolation_level.value),
-        )
         self._telemetry = self._with_telemetry(environment)
         self._in_order: tuple[RequestManager, ...] = (
             self.offset_commit,
@@ -177,7 +170,7 @@ class RequestManagers:
         from kwire.managers.operator_watch import OperatorWatch
 
         group = self.membership, self.subscription, self._metrics.coordinator
-        return (OperatorWatch(self._config, *group, environment.polled_at_ms, self.ends.refresh, environment.tell),)
+        return (OperatorWatch(self._config, *group, environment.polled_at_ms, environment.tell),)
 
     # --- the loop -------------------------------------------------------------------------------------------
 

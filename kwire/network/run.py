@@ -140,7 +140,6 @@ def make_loop(
     def describe(now_ms: float) -> ConsumerDescription:
         from kwire.network.describing import NetworkDescriber  # few ever ask
 
-        managers.ends.refresh(now_ms)  # for the next description
         return NetworkDescriber(config, managers, client, mailbox.metrics).describe(now_ms)
 
     loop = NetworkLoop(

@@ -83,7 +83,6 @@ class Watched:
     partitions: dict[TopicPartition, AssignedPartition] = field(default_factory=dict)
     told: list[ConsumerEvent] = field(default_factory=list)
     polled_ms: float = 0.0
-    refreshed_ms: list[float] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         config = ConsumerConfig.of(
@@ -99,7 +98,6 @@ class Watched:
             cast("Subscription", SimpleNamespace(partitions=self.partitions)),
             self.metrics,
             lambda: self.polled_ms,
-            self.refreshed_ms.append,
             self.told.append,
         )
 
@@ -233,7 +231,6 @@ def test_a_lag_is_told_of_when_it_begins_and_when_it_is_half_as_long(watched: Wa
     watched.partitions[O0].ends_at(50, 50)
     watched.look(4_500.0)
     assert watched.take() == []  # looked at once a second
-    assert watched.refreshed_ms == [0.0, 1_000.0, 2_000.0, 3_000.0, 4_000.0]
     watched.look(5_000.0)
     assert watched.take() == [LagRecovered(partition=O0, lag=50, bound=100)]
 
@@ -244,13 +241,9 @@ def test_without_a_bound_nobody_looks_at_lags() -> None:
     metrics = CoordinatorMetrics(WindowSetting(2, 30_000), is_classic=True)
     nothing = cast("Subscription", SimpleNamespace(partitions={O0: partition(end=9_999)}))
     told: list[ConsumerEvent] = []
-    asked_ms: list[float] = []
-    watch = OperatorWatch(
-        config, cast("Membership", member), nothing, metrics, lambda: 0.0, asked_ms.append, told.append
-    )
+    watch = OperatorWatch(config, cast("Membership", member), nothing, metrics, lambda: 0.0, told.append)
     assert watch.poll(0.0).wake_at_ms == NEVER_MS
     assert told == []
-    assert asked_ms == []
 
 
 def test_a_second_outage_is_told_of_from_its_beginning(watched: Watched) -> None:
