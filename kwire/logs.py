@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping, MutableMapping
@@ -52,8 +51,9 @@ class PartLogger(logging.LoggerAdapter[logging.Logger]):
         except Exception:
             if threading.current_thread() is threading.main_thread():
                 raise
-            if logging.raiseExceptions and sys.stderr is not None:
-                traceback.print_exc()
+            if logging.raiseExceptions:
+                with contextlib.suppress(Exception):  # stderr may be on the same full disk, closed, or a logger itself
+                    traceback.print_exc()
 
     def process(self, msg: object, kwargs: MutableMapping[str, object]) -> tuple[object, MutableMapping[str, object]]:
         """Put the context in front of the line and into its fields."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
@@ -55,6 +57,26 @@ def test_a_handler_that_raises_ends_no_other_thread(capsys: pytest.CaptureFixtur
         thread.join()
     assert lines == ["after"]
     assert "No space left on device" in capsys.readouterr().err
+
+
+def test_nor_does_it_when_stderr_fails_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log and stderr are on the same full disk."""
+    lines = list[str]()
+
+    def work() -> None:
+        part_logger("network").warning("before")
+        lines.append("after")
+
+    with Path("/dev/full").open("w", buffering=1, encoding="utf-8") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        with handled_by(BrokenHandler(in_main_thread=True)):
+            thread = threading.Thread(target=work)
+            thread.start()
+            thread.join()
+        monkeypatch.undo()
+        with suppress(OSError):
+            full.close()
+    assert lines == ["after"]
 
 
 def test_in_the_main_thread_what_a_handler_raises_is_raised() -> None:

@@ -20,7 +20,7 @@ from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS
-from kwire.fetching.session import FetchSpec, Told
+from kwire.fetching.session import FetchSession, FetchSpec, Told
 from kwire.holds import Hold
 from kwire.interpreter_lock import for_another_thread
 from kwire.logs import part_logger
@@ -128,12 +128,15 @@ class FetchManager:
         """Their leader named another leader (KIP-951), and no answer without an error has come since."""
         self._not_served: set[TopicPartition] = set()
         """No leader has served their new position yet, so it is not known which topic id it belongs to."""
+        self._untold: set[TopicPartition] = set()
+        """No answer has told where their log ends."""
         self._partition_bytes = 0
         self.may_poll_early = False
         self._turn = 0
         metadata.on_update.append(self._on_metadata)
         subscription.on_removed.append(self._redirected.difference_update)
         subscription.on_removed.append(self._not_served.difference_update)
+        subscription.on_removed.append(self._untold.difference_update)
         if cursor is Cursor.MAIN:  # what a child reads no more, the main cursor may read on
             subscription.on_removed.append(metrics.forget)
 
@@ -224,6 +227,7 @@ class FetchManager:
             partition = self._subscription.partitions.get(tp)
             if partition is None or not partition.fetchable(now_ms):
                 self._connections.remove(tp)
+                self._untold.discard(tp)
                 continue
             node_id = self._source(partition, now_ms)
             if node_id is None:
@@ -232,21 +236,7 @@ class FetchManager:
             else:
                 self._connections.place(partition, node_id, self._spec(partition), with_many=are_many, now_ms=now_ms)
                 if partition.high_watermark == UNKNOWN_OFFSET:
-                    self._remember_end(partition, now_ms)
-
-    def _remember_end(self, partition: AssignedPartition, now_ms: float) -> None:
-        """Where the log ends, if a session told that before a rebalance took the partition and gave it back. The
-        session has had it all the time, and tells nothing of it until something changes."""
-        tp = partition.topic_partition
-        connection = self._connections.of(tp)
-        if connection is None or (told := connection.session.told.get(tp)) is None:
-            return
-        sent, wanted = connection.session.sent[tp], connection.session.wanted[tp]
-        if (sent.topic_id, sent.leader_epoch) != (wanted.topic_id, wanted.leader_epoch):
-            return
-        partition.ends_at(told.high_watermark, told.last_stable_offset)
-        if self._cursor is Cursor.MAIN and not partition.has_lag(read_committed=self._read_committed):
-            self._metrics.at_end(tp, partition.fetch_offset, self._log_span(partition, told), now_ms)
+                    self._untold.add(tp)
 
     def _source(self, partition: AssignedPartition, now_ms: float) -> int | None:
         """The broker to fetch from: the follower the leader named (KIP-392) while it is known, else the leader."""
@@ -358,6 +348,8 @@ class FetchManager:
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
+        if self._untold:
+            self._remember_ends(connection.session, {tp for tp, _ in partitions}, now_ms)
         if self._not_served:
             refused = {tp for tp, data in partitions if data.error_code}
             self._note_topics(connection.session.sent, refused)
@@ -411,6 +403,20 @@ class FetchManager:
         else:
             self._subscription.touched.add(tp)
         return fetch
+
+    def _remember_ends(self, session: FetchSession, answered: set[TopicPartition], now_ms: float) -> None:
+        """Where logs end of new partitions that the session had before: a rebalance took them and gave them back. An
+        answer leaves out a partition of which nothing has changed since the session told it."""
+        for tp in [tp for tp in self._untold if tp in session.sent]:
+            partition, told = self._subscription.partitions[tp], session.told.get(tp)
+            if partition.epoch != session.sent[tp].epoch:
+                continue  # it was asked for before the rebalance
+            self._untold.discard(tp)
+            if tp in answered or told is None or partition.high_watermark != UNKNOWN_OFFSET:
+                continue
+            partition.ends_at(told.high_watermark, told.last_stable_offset)
+            if self._cursor is Cursor.MAIN and not partition.has_lag(read_committed=self._read_committed):
+                self._metrics.at_end(tp, partition.fetch_offset, self._log_span(partition, told), now_ms)
 
     def _note_topics(self, sent: Mapping[TopicPartition, FetchSpec], refused: set[TopicPartition]) -> None:
         """Note the topic ids of new positions that their leaders have served now. An answer leaves out partitions

@@ -110,8 +110,8 @@ class NetworkThread:
                 on_started=self._started.set,
             )
         except BaseException as error:
+            self._mailbox.fail(_failure(error))  # first: nothing about logging may hide it
             log.exception("the network thread has died")
-            self._mailbox.fail(_failure(error))
         finally:
             self._mailbox.attach(None)
             self._started.set()

@@ -41,3 +41,23 @@ def test_an_eager_rebalance_does_not_make_the_lag_of_idle_partitions_unknown() -
             metric.name for metric, value in consumer.metrics().items() if value == 0 and metric.name == "records-lag"
         ]
         assert names == ["records-lag"]
+
+
+def test_what_a_session_told_long_ago_is_not_believed_before_the_broker_answers() -> None:
+    """No request has made the session forget the partition, for nothing else was read from that broker."""
+    with (
+        Cluster(topics={"orders": 1}) as cluster,
+        Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer,
+    ):
+        cluster.produce("orders", b"1", b"2")
+        consumer.assign([TP])
+        assert len(consumer.poll(10)) == 2
+        assert lag(consumer) == 0
+        consumer.assign([])
+        cluster.produce("orders", *(b"%d" % number for number in range(100)))
+        cluster.pause_broker(0)
+        consumer.assign([TP])
+        consumer.seek(TP, 2)
+        assert consumer.current_lag(TP) is None
+        cluster.resume_broker(0)
+        assert lag(consumer) is not None
