@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from threading import TIMEOUT_MAX, Lock, RLock
 from typing import TYPE_CHECKING, Protocol
 
@@ -247,8 +246,10 @@ class Mailbox:
         self._signal += 1
         for waiter, reply in tuple(self._waiters.items()):  # a signal handler may add one meanwhile
             if reply is None or reply.done or to_all:
-                with suppress(RuntimeError):  # released before, and not up yet
+                try:
                     waiter.release()
+                except RuntimeError:
+                    continue  # released before, and not up yet
 
 
 def _says_the_same(event: ErrorRaised, queued: BackgroundEvent) -> bool:
