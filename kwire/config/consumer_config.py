@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kwire.config")
 
 MIB = 1024 * 1024
+DEFAULT_MAX_POLL_RECORDS = 500
 # Each has a buffer and fetch sessions; one network thread feeds them all.
 MOST_CHILDREN = 16
 
@@ -168,7 +169,9 @@ class ConsumerConfig(SecurityConfig):
     key_deserializer: AnyDeserializer | None = setting(None, "Makes keys of bytes.", deserializer())
     value_deserializer: AnyDeserializer | None = setting(None, "Makes values of bytes.", deserializer())
     max_poll_records: int = setting(
-        500, "The most records one poll returns; of large ones fewer: see fetch_buffer_bytes.", integer(1)
+        DEFAULT_MAX_POLL_RECORDS,
+        "The most records one poll returns; of large ones fewer: see fetch_buffer_bytes.",
+        integer(1),
     )
     check_crcs: bool = setting(True, "Verify the checksum of each batch.", boolean())
 

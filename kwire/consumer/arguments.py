@@ -27,6 +27,7 @@ Timeout: TypeAlias = float | timedelta
 MAX_PARTITION = 2**31 - 1
 MAX_EPOCH = 2**31 - 1
 MAX_TIMESTAMP_MS = 2**63 - 1
+MAX_POLL_RECORDS = 2**31 - 1
 MAX_TEXT_BYTES = 2**15 - 1
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -46,6 +47,13 @@ def milliseconds(timeout: Timeout) -> float:
     if not seconds >= 0:  # also true of NaN, which no clock ever reaches
         raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
     return seconds * 1000.0
+
+
+def checked_max_records(max_records: object) -> int:
+    """How many records a poll is to return at most."""
+    if isinstance(max_records, bool) or not (most := _whole_number("max_records", max_records, MAX_POLL_RECORDS)):
+        raise InvalidArgumentError(f"max_records is at least 1, not {max_records!r}")
+    return most
 
 
 def hint_at_seconds(timeout: Timeout) -> None:

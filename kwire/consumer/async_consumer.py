@@ -333,16 +333,16 @@ class AsyncConsumer(Facade[K, V]):
 
     # --- records --------------------------------------------------------------------------------------------
 
-    async def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
+    async def poll(self, timeout: Timeout = 1.0, *, max_records: int | None = None) -> Records[K, V]:
         """As `Consumer.poll`. The records of a poll that is cancelled are returned by the next one.
 
         Raises:
             ConcurrentModificationError: Another task polls.
         """
         hint_at_seconds(timeout)
-        return await self._poll(timeout)
+        return await self._poll(timeout, max_records)
 
-    async def _poll(self, timeout: Timeout, *, to_loop: bool = False) -> Records[K, V]:
+    async def _poll(self, timeout: Timeout, max_records: int | None = None, *, to_loop: bool = False) -> Records[K, V]:
         loop, tasks = self._tasks.own_loop(), self._tasks
         task = loop.current_task()
         if tasks.poller not in (None, task):
@@ -356,7 +356,7 @@ class AsyncConsumer(Facade[K, V]):
             await self._give_way(loop)
             if not self._turn.take_at_once():
                 await run_awaiting(self._mailbox, self._turn.take(), loop)
-            timeout_ms = self._session.begin_poll(timeout)
+            timeout_ms = self._session.begin_poll(timeout, max_records, to_loop=to_loop)
             has_begun = True
             tasks.processor = task
             if (records := self._session.fast_poll(to_loop=to_loop)) is not None:

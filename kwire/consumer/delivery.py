@@ -171,9 +171,9 @@ class Delivery(Generic[K, V]):
         pending = self._now.pending  # nothing, as a rule
         return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
-    def hand_out(self, view: AssignmentView, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
-        """A poll is about to return the pending chunks that are due. If none of them has a record, it returns nothing,
-        and they become `passed`.
+    def hand_out(self, view: AssignmentView, most: int, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
+        """A poll is about to return the pending chunks that are due, up to so many records. If none of them has a
+        record, it returns nothing, and they become `passed`.
 
         Chunks that a seek or a rebalance has made stale are dropped; those of a paused partition wait for `resume`.
         """
@@ -181,16 +181,19 @@ class Delivery(Generic[K, V]):
         settle_last(pending)
         chunks: list[PartitionRecords[K, V]] = []
         waiting: list[Collected[K, V]] = []
-        has_records = False
+        records = 0
         for entry in pending:
             chunk = entry.chunk
             if _is_due(chunk, view):
                 chunks.append(chunk)
-                has_records = has_records or entry.records > 0
+                records += entry.records
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk, entry.records))
+        if records > most:  # collected for a larger poll, or while their partitions were paused
+            chunks, rest = _parted(chunks, most)
+            waiting = [*map(Collected.of, rest), *waiting]
         self._hand_out(chunks, waiting, to_loop=to_loop)
-        if has_records:
+        if records:
             return chunks
         self._passed += chunks
         return ()
@@ -251,7 +254,8 @@ class Delivery(Generic[K, V]):
         taken, rest = _parted(wanted, most)
         rest += others
         behind = _Loop(rest, loop.due_ms, [*seen, *(chunk.delivered for chunk in taken)])
-        self._now = _HandedOut(self._now.pending, (), (), behind)
+        pending = self._now.pending
+        self._now = _HandedOut(pending, (), (), behind) if rest else _HandedOut(pending, (), behind.whole())
         return taken
 
     def not_seen(self) -> None:

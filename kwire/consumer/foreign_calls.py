@@ -46,13 +46,12 @@ CALLS: Mapping[tuple[str, str], str] = {
 }
 POLL_KEYWORDS: Mapping[str, str] = {
     "timeout_ms": f"{_SECONDS}, as in poll(1.0)",
-    "max_records": "max_poll_records is a setting of the consumer",
 }
 METHODS: Mapping[str, str] = {
     "commit": f"commit_sync() waits, commit_async(callback=) does not; of one record: {_ONE_RECORD}",
-    "consume": "poll(timeout) returns many records, up to max_poll_records",
+    "consume": "poll(timeout, max_records=...) returns many records",
     "getone": "a loop over the consumer gives one record after the other",
-    "getmany": "poll(timeout), in seconds, returns many records, up to max_poll_records",
+    "getmany": "poll(timeout, max_records=...), in seconds, returns many records",
     "start": "there is nothing to start; use it in a `with` (or `async with`) statement",
     "stop": "close()",
     "store_offsets": "a poll says that what was returned before is done; other offsets: commit_sync(offsets)",
@@ -77,14 +76,14 @@ def answers_foreign_calls(facade: C) -> C:
     return facade
 
 
-def _answering_poll(method: Callable[[object, Timeout], T]) -> Callable[..., T]:
+def _answering_poll(method: Callable[..., T]) -> Callable[..., T]:
     @functools.wraps(method)
-    def poll(self: object, timeout: Timeout = 1.0, **foreign: object) -> T:
+    def poll(self: object, timeout: Timeout = 1.0, *, max_records: int | None = None, **foreign: object) -> T:
         if foreign:
             name = next(iter(foreign))
             hint = f"; in kwire: {POLL_KEYWORDS[name]}" if name in POLL_KEYWORDS else ""
             raise TypeError(f"{type(self).__name__}.poll() got an unexpected keyword argument {name!r}{hint}")
-        return method(self, timeout)
+        return method(self, timeout, max_records=max_records)
 
     return poll
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, cast
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig, Deserialize
+from kwire.consumer.poll_size import PollSize
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import GIVE_WAY, Steps, Wait
 from kwire.epochs import AssignmentEpoch
@@ -43,6 +44,7 @@ class Polling(Generic[K, V]):
     """Collects the records of one poll after the other.
 
     Attributes:
+        size: How many records the present poll returns at most.
         looked_at_ms: When records were last handed out.
         deserializes: Whether keys or values are deserialized.
     """
@@ -57,12 +59,12 @@ class Polling(Generic[K, V]):
         self.looked_at_ms = 0.0
         self._consumed = state.link.metrics.consumed
         config = state.config
+        self.size = PollSize(config.max_poll_records)
         deserializers: Deserializers[K, V] = _deserializers(config)
         self.deserializes = bool(deserializers)
         self._collector: FetchCollector[K, V] = FetchCollector(
             state.link.buffer,
             deserializers,
-            max_poll_records=config.max_poll_records,
             most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MOST_BYTES)),
             read_committed=bool(config.isolation_level.value),
             check_crcs=config.check_crcs,
@@ -118,7 +120,7 @@ class Polling(Generic[K, V]):
 
     def _missing(self) -> int:
         """How many more records this poll could return."""
-        return self._collector.most - self._delivery.due_count(self._mailbox.view)
+        return self.size.most - self._delivery.due_count(self._mailbox.view)
 
     def collect(self, least: int = 1) -> None:
         """Collect what a poll may return, and go on until there are so many records, or no more at hand. What a poll
@@ -128,24 +130,26 @@ class Polling(Generic[K, V]):
         while (due := self._delivery.due_count(view)) < least and not self._is_at_error:
             before = len(pending)
             self._mailbox.polls_in_a_row.collects()
-            self._collect(view, max(self._collector.most, least) - due)
+            self._collect(view, max(self.size.most, least) - due)
             if len(pending) == before or least == 1:
                 break
 
     def at_hand(self) -> OpenFetch | None:
         """The open fetch whose decoded records fill the next poll; None if there is none, or something comes first."""
-        return self._collector.at_hand(self._mailbox.view) if self._delivery.is_all_handed_out else None
+        if not self._delivery.is_all_handed_out:
+            return None
+        return self._collector.at_hand(self._mailbox.view, self.size.most)
 
     def take(self, opened: OpenFetch, *, to_loop: bool = False) -> Records[K, V]:
         """Collect and hand out what is `at_hand`. As `collect` and `hand_out` do, less what they would do for nothing:
         no fetch ends here, so none is chosen, and no room is made for others."""
         view = self._mailbox.view
         self._mailbox.polls_in_a_row.collects()
-        entry = self._collector.take(opened, view, self._delivery.pending)
+        entry = self._collector.take(opened, view, self._delivery.pending, self.size.most)
         self._count((entry,), view)
         self._delivery.hand_out_only(entry.chunk, to_loop=to_loop)
         records = Records((entry.chunk,))
-        self._note_hand_out()
+        self._note_hand_out(records)
         return records
 
     def _holds_back(self, least: int) -> bool:
@@ -158,15 +162,16 @@ class Polling(Generic[K, V]):
         if not self._delivery.pending or self._holds_back(least):  # as a rule before a poll waits
             self._tell_drained()
             return self.records()
-        chunks = self._delivery.hand_out(view, to_loop=to_loop)
+        chunks = self._delivery.hand_out(view, max(self.size.most, least), to_loop=to_loop)
         records = self.records(chunks)
-        self._note_hand_out()
+        self._note_hand_out(records)
         if not chunks:
             self._state.interrupt_loop()  # past records nobody may see: nothing to wait for
         self._tell_drained()
         return records
 
-    def _note_hand_out(self) -> None:
+    def _note_hand_out(self, records: Records[K, V]) -> None:
+        self.size.returned(len(records))
         self.looked_at_ms = monotonic_ms()
         self._mailbox.polls_in_a_row.returns(self.looked_at_ms)
 
@@ -176,7 +181,7 @@ class Polling(Generic[K, V]):
                 self._mailbox.post(BufferDrained())
                 buffer.drain_told(refusal)
 
-    def _collect(self, view: AssignmentView, most: int | None = None, most_bytes: float | None = None) -> None:
+    def _collect(self, view: AssignmentView, most: int, most_bytes: float | None = None) -> None:
         pending = self._delivery.pending
         before = len(pending)
         try:

@@ -18,6 +18,7 @@ from kwire.consumer.access import CLOSED, AccessGuard
 from kwire.consumer.arguments import (
     Timeout,
     Topics,
+    checked_max_records,
     checked_partitions,
     checked_reason,
     milliseconds,
@@ -152,12 +153,17 @@ class ConsumerSession(Generic[K, V]):
 
     # --- polling --------------------------------------------------------------------------------------------
 
-    def begin_poll(self, timeout: Timeout) -> float:
+    def begin_poll(self, timeout: Timeout, max_records: int | None, *, to_loop: bool) -> float:
         """Check that the caller may poll; returns the timeout in ms. If what follows raises, call `undo_poll`."""
         self.state.check_open()
         timeout_ms = milliseconds(timeout)
+        most = None if max_records is None else checked_max_records(max_records)
         self.state.check_not_in_callback("poll()")
         self.state.delivery.come_back()
+        if to_loop:
+            self.polling.size.begin_for_loop(monotonic_ms(), is_through=self.state.delivery.is_all_handed_out)
+        else:
+            self.polling.size.begin(most)
         return timeout_ms
 
     def fast_poll(self, *, to_loop: bool = False) -> Records[K, V] | None:

@@ -157,7 +157,7 @@ class Consumer(Facade[K, V]):
 
     # --- records --------------------------------------------------------------------------------------------
 
-    def poll(self, timeout: Timeout = 1.0) -> Records[K, V]:
+    def poll(self, timeout: Timeout = 1.0, *, max_records: int | None = None) -> Records[K, V]:
         """Wait for records, and return them; an empty `Records` if none came in time. Runs callbacks, raises errors.
 
         A poll tells kwire that the records of all earlier polls are processed: from now on they may be committed. With
@@ -166,9 +166,10 @@ class Consumer(Facade[K, V]):
 
         Args:
             timeout: Seconds, or a timedelta; with 0 it returns what is there.
+            max_records: How many records to return at most; by default `max_poll_records`.
 
         Returns:
-            Up to `max_poll_records` records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
+            Up to so many records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
                 fetch is added.
 
         Raises:
@@ -181,9 +182,11 @@ class Consumer(Facade[K, V]):
             WakeupError: `wakeup()` was called.
         """
         hint_at_seconds(timeout)
-        return self._poll(timeout)
+        return self._poll(timeout, max_records)
 
-    def _poll(self, timeout: Timeout, *, to_loop: bool = False, least: int = 1) -> Records[K, V]:
+    def _poll(
+        self, timeout: Timeout, max_records: int | None = None, *, to_loop: bool = False, least: int = 1
+    ) -> Records[K, V]:
         """A signal handler may raise up to the last line: then the next poll returns these records."""
         look_for_fork()
         if self._session.is_lent and not self._guard.is_entered:
@@ -192,7 +195,7 @@ class Consumer(Facade[K, V]):
         has_begun = False
         try:
             with self._guard:
-                timeout_ms = self._session.begin_poll(timeout)
+                timeout_ms = self._session.begin_poll(timeout, max_records, to_loop=to_loop)
                 has_begun = True
                 self._polled_by = self._session.unclosed.polled_by = get_ident()
                 if not self._session.state.assignment:

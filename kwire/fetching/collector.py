@@ -34,7 +34,6 @@ class FetchCollector(Generic[K, V]):
 
     Attributes:
         buffers: One for each cursor.
-        most: How many records one poll returns at most.
         most_bytes: A poll takes no more records once those it has take so many bytes.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
@@ -45,7 +44,6 @@ class FetchCollector(Generic[K, V]):
         buffer: FetchBuffer,
         deserializers: Deserializers[K, V],
         *,
-        max_poll_records: int,
         most_bytes: float = math.inf,
         read_committed: bool,
         check_crcs: bool,
@@ -62,7 +60,6 @@ class FetchCollector(Generic[K, V]):
             for each in self.buffers
         ]
         self._main = self._sources[0].collector
-        self.most = max_poll_records
         self.most_bytes = most_bytes
         # The source that met an error behind records of others: those come first, and the next call raises the error.
         self._first: _CursorShare[K, V] | None = None
@@ -79,21 +76,18 @@ class FetchCollector(Generic[K, V]):
         as well, so the network thread has to know."""
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
-    def at_hand(self, view: AssignmentView) -> OpenFetch | None:
-        """The fetch that has all records decoded that a poll may return; see `CursorCollector.at_hand`. None where
-        several cursors share a poll."""
-        return None if view.children else self._main.at_hand(view, self.most)
+    def at_hand(self, view: AssignmentView, most: int) -> OpenFetch | None:
+        """The fetch that has more records decoded than these; see `CursorCollector.at_hand`. None where several cursors
+        share a poll."""
+        return None if view.children else self._main.at_hand(view, most)
 
-    def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V]) -> Collected[K, V]:
-        """Add records of that fetch to what is pending."""
-        return self._main.collect_from(at_hand, view, into, self.most, keep_failures=self.keeps_failures)
+    def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V], most: int) -> Collected[K, V]:
+        """Add up to `most` records of that fetch to what is pending."""
+        return self._main.collect_from(at_hand, view, into, most, keep_failures=self.keeps_failures)
 
-    def collect(
-        self, view: AssignmentView, into: Pending[K, V], most: int | None = None, most_bytes: float | None = None
-    ) -> None:
-        """Add up to `most` records and `most_bytes` of all cursors together, or as many as a poll may return; see
-        `CursorCollector.collect`."""
-        most = self.most if most is None else most
+    def collect(self, view: AssignmentView, into: Pending[K, V], most: int, most_bytes: float | None = None) -> None:
+        """Add up to `most` records and `most_bytes` of all cursors together, by default as many bytes as a poll takes;
+        see `CursorCollector.collect`."""
         most_bytes = self.most_bytes if most_bytes is None else most_bytes
         if not view.children:
             self._main.collect(view, into, most, most_bytes, keep_failures=self.keeps_failures)

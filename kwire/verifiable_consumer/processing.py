@@ -72,8 +72,8 @@ class TellingConsumer(Consumer[bytes, bytes]):
         self._events = events
         self._tells_records = tells_records
 
-    def poll(self, timeout: Timeout = 1.0) -> Records[bytes, bytes]:
-        records = super().poll(timeout)
+    def poll(self, timeout: Timeout = 1.0, *, max_records: int | None = None) -> Records[bytes, bytes]:
+        records = super().poll(timeout, max_records=max_records)
         if not records:
             return records
         summaries: list[dict[str, str | int]] = []

@@ -18,6 +18,7 @@ from kwire.protocol.record_columns import RecordColumns, empty_columns
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 EPOCHS = {A: AssignmentEpoch(1), B: AssignmentEpoch(2)}
 VIEW = AssignmentView(epochs=EPOCHS)
+MOST = 500
 
 
 def columns(offsets: range) -> RecordColumns:
@@ -45,7 +46,7 @@ def polled(*chunks: PartitionRecords[bytes, bytes], to_loop: bool = False) -> De
     """As a poll leaves it that has returned these chunks."""
     delivery: Delivery[bytes, bytes] = Delivery()
     delivery.pending.extend(map(Collected.of, chunks))
-    delivery.hand_out(VIEW, to_loop=to_loop)
+    delivery.hand_out(VIEW, MOST, to_loop=to_loop)
     delivery.come_back()
     return delivery
 
@@ -57,14 +58,36 @@ def taken(delivery: Delivery[bytes, bytes]) -> dict[TopicPartition, int]:
     return found
 
 
-def handed_out(delivery: Delivery[bytes, bytes], view: AssignmentView = VIEW) -> list[tuple[TopicPartition, int]]:
+def handed_out(
+    delivery: Delivery[bytes, bytes], view: AssignmentView = VIEW, most: int = MOST
+) -> list[tuple[TopicPartition, int]]:
     """What the next poll returns of what is pending."""
-    return [(record.topic_partition, record.offset) for record in Records(delivery.hand_out(view))]
+    return [(record.topic_partition, record.offset) for record in Records(delivery.hand_out(view, most))]
 
 
 def offsets_of(delivered: object) -> dict[TopicPartition, int]:
     assert isinstance(delivered, list | tuple)
     return {tp: position.offset for tp, _, position in delivered}
+
+
+def test_a_poll_leaves_for_the_next_ones_what_is_pending_beyond_its_size() -> None:
+    """As a larger poll leaves it that raised, or partitions that were paused."""
+    delivery: Delivery[bytes, bytes] = Delivery()
+    delivery.pending.extend(map(Collected.of, (chunk(A, range(3)), chunk(B, range(10, 12), behind=15))))
+    assert handed_out(delivery, most=2) == [(A, 0), (A, 1)]
+    assert taken(delivery) == {A: 2}
+    assert handed_out(delivery, most=2) == [(A, 2), (B, 10)]
+    assert taken(delivery) == {A: 3, B: 11}
+    assert handed_out(delivery, most=2) == [(B, 11)]
+    assert taken(delivery) == {B: 15}
+
+
+def test_what_a_loop_has_left_is_returned_by_polls_of_their_own_size() -> None:
+    delivery = polled(chunk(A, range(5)), to_loop=True)
+    seen = next(delivery.iterate())
+    delivery.interrupt()
+    assert taken(delivery) == {A: 1}
+    assert (seen.offset, handed_out(delivery, most=3)) == (0, [(A, 1), (A, 2), (A, 3)])
 
 
 def test_all_that_a_poll_returned_is_delivered_with_the_next_call_and_once() -> None:

@@ -66,7 +66,6 @@ def test_a_call_that_does_not_fit_says_what_does(using: Callable[[Call], None], 
             {"timeout_ms": 500},
             r"^\w*Consumer\.poll\(\) got .* 'timeout_ms'; in kwire: timeout= is in seconds, as in poll",
         ),
-        ({"max_records": 5}, r"'max_records'; in kwire: max_poll_records is a setting"),
         ({"nothing": 5}, r"'nothing'$"),
     ],
 )
@@ -77,7 +76,7 @@ def test_so_does_a_poll(using: Callable[[Call], None], keywords: dict[str, Any],
 
 def test_the_signature_of_poll_has_no_keywords_of_others() -> None:
     for owner in (Consumer, AsyncConsumer):
-        assert list(inspect.signature(owner.poll).parameters) == ["self", "timeout"]
+        assert list(inspect.signature(owner.poll).parameters) == ["self", "timeout", "max_records"]
 
 
 @BOTH
@@ -85,7 +84,7 @@ def test_the_signature_of_poll_has_no_keywords_of_others() -> None:
     ("name", "answer"),
     [
         ("commit", r"commit_sync\(\) waits"),
-        ("consume", r"poll\(timeout\)"),
+        ("consume", r"poll\(timeout, max_records=...\)"),
         ("store_offsets", r"commit_sync\(offsets\)"),
         ("commitSync", "commit_sync$"),
         ("seekToBeginning", "seek_to_beginning$"),

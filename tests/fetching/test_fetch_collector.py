@@ -48,6 +48,7 @@ class Harness:
         check_crcs: bool = True,
         value: Callable[[bytes], bytes] | None = None,
     ) -> None:
+        self.most = max_poll_records
         self.buffer = FetchBuffer()
         self.pending: list[Collected[bytes, bytes]] = []
         self.epochs: dict[TopicPartition, AssignmentEpoch] = dict.fromkeys((A, B), AssignmentEpoch(1))
@@ -55,7 +56,6 @@ class Harness:
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
             self.buffer,
             Deserializers(key=None, value=value),
-            max_poll_records=max_poll_records,
             most_bytes=most_bytes,
             read_committed=read_committed,
             check_crcs=check_crcs,
@@ -84,10 +84,10 @@ class Harness:
         """The values by chunk, and the positions behind what was delivered."""
         view = AssignmentView(epochs=dict(self.epochs), withheld=frozenset(self.paused))
         try:
-            if self.looks_at_hand and (opened := self.collector.at_hand(view)) is not None:
-                self.collector.take(opened, view, self.pending)
+            if self.looks_at_hand and (opened := self.collector.at_hand(view, self.most)) is not None:
+                self.collector.take(opened, view, self.pending, self.most)
             else:
-                self.collector.collect(view, self.pending)
+                self.collector.collect(view, self.pending, self.most)
         except CorruptPartitionError as corrupt:
             self.collector.note_damage(corrupt)
             raise
@@ -198,7 +198,7 @@ def test_a_part_of_a_batch_at_the_end_is_not_there(harness: Harness) -> None:
 def at_hand(harness: Harness) -> int | None:
     """From where the next poll can take all of its records as they are decoded."""
     view = AssignmentView(epochs=harness.epochs, withheld=frozenset(harness.paused))
-    found = harness.collector.at_hand(view)
+    found = harness.collector.at_hand(view, harness.most)
     return None if found is None else found.progress.position.offset
 
 

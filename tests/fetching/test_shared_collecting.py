@@ -47,7 +47,6 @@ class Cursors:
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
             self.main,
             Deserializers[bytes, bytes](value=refuse),
-            max_poll_records=MOST,
             most_bytes=most_bytes,
             read_committed=False,
             check_crcs=True,
@@ -81,7 +80,7 @@ class Cursors:
 
     def chunks(self, view: AssignmentView = VIEW) -> list[PartitionRecords[bytes, bytes]]:
         pending: list[Collected[bytes, bytes]] = []
-        self.collector.collect(view, pending)
+        self.collector.collect(view, pending, MOST)
         return [entry.chunk for entry in pending]
 
 
@@ -110,9 +109,9 @@ def test_nothing_is_at_hand_for_one_of_several(cursors: Cursors) -> None:
     """The others would wait until it has no more."""
     cursors.fetch(Cursor.MAIN, batch(*range(500, 520)), at=500)
     cursors.collect()
-    assert cursors.collector.at_hand(VIEW) is None
+    assert cursors.collector.at_hand(VIEW, MOST) is None
     alone = AssignmentView(epochs={TP: MAIN_EPOCH})
-    assert cursors.collector.at_hand(alone) is not None
+    assert cursors.collector.at_hand(alone, MOST) is not None
 
 
 def test_all_together_have_enough_with_the_bytes_of_one_poll() -> None:

@@ -42,10 +42,10 @@ def polled(**fetched: bytes) -> Records[bytes, bytes]:
         buffer = FetchBuffer()
         buffer.put([CompletedFetch(topic_partition=T0, epoch=EPOCH, fetch_offset=0, records=data, aborted=())])
         collector: FetchCollector[bytes, bytes] = FetchCollector(
-            buffer, Deserializers(key=None, value=None), max_poll_records=500, read_committed=False, check_crcs=True
+            buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True
         )
         found: list[Collected[bytes, bytes]] = []
-        collector.collect(AssignmentView(epochs={T0: EPOCH}), found)
+        collector.collect(AssignmentView(epochs={T0: EPOCH}), found, 500)
         chunks += [replace(entry.chunk, cursor=Cursor(name)) for entry in found]
     return Records(chunks)
 

@@ -51,10 +51,10 @@ def polled(*fetched: tuple[TopicPartition, bytes]) -> Records[bytes, bytes]:
     for tp, data in fetched:
         buffer.put([CompletedFetch(topic_partition=tp, epoch=EPOCH, fetch_offset=0, records=data, aborted=())])
     collector: FetchCollector[bytes, bytes] = FetchCollector(
-        buffer, Deserializers(key=None, value=None), max_poll_records=500, read_committed=False, check_crcs=True
+        buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True
     )
     pending: list[Collected[bytes, bytes]] = []
-    collector.collect(AssignmentView(epochs=dict.fromkeys((T0, T1), EPOCH)), pending)
+    collector.collect(AssignmentView(epochs=dict.fromkeys((T0, T1), EPOCH)), pending, 500)
     return Records(entry.chunk for entry in pending)
 
 

@@ -64,8 +64,8 @@ class WatchedConsumer(Consumer[bytes, bytes]):
         self._session.positions = _WatchedPositions(watcher, self._session)
         self._session.commits = _WatchedCommits(watcher, self._session)
 
-    def poll(self, timeout: Timeout = 1.0) -> Records[bytes, bytes]:
-        records = super().poll(timeout)
+    def poll(self, timeout: Timeout = 1.0, *, max_records: int | None = None) -> Records[bytes, bytes]:
+        records = super().poll(timeout, max_records=max_records)
         for chunk in records.chunks():
             if rows := list(chunk):
                 self._watcher.polled(rows)

@@ -200,7 +200,7 @@ def test_a_bug_that_forgets_records_is_found(monkeypatch: pytest.MonkeyPatch) ->
         self: FetchCollector[bytes, bytes],
         view: AssignmentView,
         into: list[Collected[bytes, bytes]],
-        most: int | None = None,
+        most: int,
         most_bytes: float | None = None,
     ) -> None:
         nonlocal calls

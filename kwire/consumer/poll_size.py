@@ -1,0 +1,47 @@
+"""How many records a poll returns at most. Pure: time comes in as an argument."""
+
+from __future__ import annotations
+
+import math
+
+from kwire.config.consumer_config import DEFAULT_MAX_POLL_RECORDS
+
+# A poll costs as much as a hundred records. With so many at a time that share is no longer seen.
+LOOP_RECORDS = 10_000
+# A loop that takes longer for what it got than this has enough at a time: other partitions, newer records and a
+# rebalance wait until it is through with them.
+QUICK_MS = 50.0
+
+
+class PollSize:
+    """The size of one poll after the other.
+
+    A program's polls return `max_records`, or `max_poll_records`. A `for` loop sees records alone, not the polls behind
+    them. So while it is quick, each of its polls has twice as many records as the one before: up to `LOOP_RECORDS`,
+    except where `max_poll_records` is below its default.
+
+    Attributes:
+        most: How many records the present poll returns at most.
+    """
+
+    def __init__(self, max_poll_records: int) -> None:
+        self.most = self._usual = max_poll_records
+        self._most_of_loop = max(max_poll_records, LOOP_RECORDS if max_poll_records >= DEFAULT_MAX_POLL_RECORDS else 0)
+        self._quick_until_ms = -math.inf
+        self._returned = 0
+
+    def begin(self, max_records: int | None) -> None:
+        """A poll of the program begins."""
+        self.most = self._usual if max_records is None else max_records
+        self._quick_until_ms = -math.inf
+
+    def begin_for_loop(self, now_ms: float, *, is_through: bool) -> None:
+        """A loop's poll begins; `is_through` says that it has seen all of the last one."""
+        is_quick = is_through and self._returned >= self.most and now_ms < self._quick_until_ms
+        self.most = min(2 * self.most, self._most_of_loop) if is_quick else self._usual
+        self._quick_until_ms = now_ms + QUICK_MS
+        self._returned = 0
+
+    def returned(self, records: int) -> None:
+        """The poll returns so many."""
+        self._returned = records
