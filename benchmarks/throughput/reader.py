@@ -35,6 +35,7 @@ POLL_S = 1.0
 POLL_MS = 1000
 PATIENCE_S = 30.0
 BATCH = 10_000
+"""The size of a table. It is asked for by the call, as with `consume()`, where a larger one is slower in its defaults."""
 DEFAULT_BATCH = 500
 """What a poll returns at most by default, in Kafka's own client and in most others."""
 
@@ -185,7 +186,7 @@ def kwire_columns(bootstrap_servers: str, topic: str, reading: Reading) -> None:
         reading.begin()
         consumer.subscribe([topic])
         while reading.more():
-            reading.add(touch_columns(consumer.poll(POLL_S)))
+            reading.add(touch_columns(consumer.poll(POLL_S, max_records=BATCH)))
 
 
 def load_arrow() -> None:
