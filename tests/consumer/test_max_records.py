@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import random
 from collections.abc import Iterator
+from itertools import islice
 
 import pytest
 
-from kwire import AsyncConsumer, Consumer, TopicPartition
+from kwire import AsyncConsumer, Consumer, Record, TopicPartition
 from kwire.errors import InvalidArgumentError
 from kwire.testing import Cluster
 
@@ -18,8 +20,10 @@ TP = TopicPartition("orders", 0)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster(topics={"orders": 1}) as made:
+    with Cluster(topics={"orders": 1, "invoices": 3}) as made:
         made.produce("orders", *(b"%d" % number for number in range(RECORDS)))
+        for partition in range(3):
+            made.produce("invoices", *(b"%d" % number for number in range(RECORDS)), partition=partition)
         yield made
 
 
@@ -63,6 +67,36 @@ def test_the_polls_of_an_async_consumer_do_so_too(cluster: Cluster) -> None:
             return found
 
     assert asyncio.run(read()) == [1, 700, 20]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_polls_of_any_size_loops_and_pauses_return_each_record_once_and_in_order(cluster: Cluster, seed: int) -> None:
+    rng = random.Random(seed)
+    partitions = [TopicPartition("invoices", number) for number in range(3)]
+    next_ones = dict.fromkeys(partitions, 0)
+
+    def see(record: Record[bytes, bytes]) -> None:
+        assert record.offset == next_ones[record.topic_partition]
+        next_ones[record.topic_partition] += 1
+
+    with Consumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(partitions)
+        while any(offset < RECORDS for offset in next_ones.values()):
+            consumer.resume(partitions)
+            if rng.random() < 0.5:
+                consumer.pause(rng.sample(partitions, rng.randrange(3)))
+            size = rng.choice((None, 1, 40, 501, 4_000))
+            if rng.random() < 0.3 and not consumer.paused():
+                for record in islice(consumer, size or 3):
+                    see(record)
+                    if all(offset == RECORDS for offset in next_ones.values()):
+                        break
+            else:
+                records = consumer.poll(0.05, max_records=size)
+                assert len(records) <= (size or 500)
+                for record in records:
+                    see(record)
+                assert all(consumer.position(tp) == offset for tp, offset in next_ones.items() if offset)
 
 
 @pytest.mark.parametrize(
