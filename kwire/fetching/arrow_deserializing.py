@@ -133,7 +133,9 @@ def _stretches(chunks: Sequence[PartitionRecords[K, V]]) -> list[tuple[str, int]
 def _combined(column: pa.ChunkedArray) -> pa.BinaryArray:
     found = column.combine_chunks()
     if isinstance(found, pa.ChunkedArray):  # over 2 GiB
-        raise InvalidArgumentError("over 2 GiB at a time make no column; poll fewer records at a time, by max_records or max_poll_records")
+        raise InvalidArgumentError(
+            "over 2 GiB at a time make no column; poll fewer records at once, by max_records or max_poll_records"
+        )
     return found
 
 
