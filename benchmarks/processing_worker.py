@@ -61,8 +61,8 @@ class TimedConsumer(Consumer[bytes, bytes]):
 
     first: Clock | None = None
 
-    def poll(self, timeout: float | timedelta = 0.0) -> Records[bytes, bytes]:
-        records = super().poll(timeout)
+    def poll(self, timeout: float | timedelta = 0.0, *, max_records: int | None = None) -> Records[bytes, bytes]:
+        records = super().poll(timeout, max_records=max_records)
         if self.first is None and records:
             self.first = Clock.now()
         return records

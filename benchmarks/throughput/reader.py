@@ -35,8 +35,8 @@ POLL_S = 1.0
 POLL_MS = 1000
 PATIENCE_S = 30.0
 BATCH = 10_000
-"""The size of a poll where all are tuned, and of a table. With defaults `consume()` is two to eight times as slow with so
-many (measured), so it gets `DEFAULT_BATCH`."""
+"""The size of a poll where all are tuned, and of a table. In its defaults `consume()` is two to eight times as slow
+with so many (measured), so it gets `DEFAULT_BATCH`."""
 DEFAULT_BATCH = 500
 """What a poll returns at most by default, in Kafka's own client and in most others."""
 
