@@ -39,8 +39,8 @@ def _both(kind: type[BaseException], theirs: type, place: Place) -> type:
         """Pickle looks a class up by its name, and would find the class without the other client's."""
         return _again, (kind, place, error.args), vars(error)
 
-    # The other client's class may make arguments and a text of its own.
-    ours = {"__init__": kind.__init__, "__str__": kind.__str__}
+    # The other client's class may make arguments and a text of its own, or be one without a hash.
+    ours = {name: getattr(kind, name) for name in ("__init__", "__str__", "__eq__", "__hash__")}
     return type(kind.__name__, (kind, theirs), {"__module__": kind.__module__, "__reduce__": reduced, **ours})
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import pickle
+import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -110,9 +112,52 @@ def test_a_wrong_call_raises_what_it_does_in_kafka_python(
     consumer = open_consumer(module, cluster)
     consumer.assign([tp_of(consumer, 0)])
     kind = {"ValueError": ValueError, "KeyError": KeyError}.get(name) or getattr(errors_of(module), name)
-    with pytest.raises(kind):
+    with pytest.raises(kind) as caught:
         call(consumer)
     consumer.close()
+    if isinstance(caught.value, errors.KafkaError):
+        assert isinstance(caught.value, getattr(errors_of(kafka), name)), "it is kafka-python's own as well"
+
+
+# --- exceptions that are kafka-python's own, too ------------------------------------------------------------------
+
+
+def test_each_class_that_kafka_python_has_by_a_name_of_either_version_is_caught_by_that_name() -> None:
+    theirs = exceptions(errors_of(kafka))
+    for name, kind in exceptions(errors).items():
+        if name in theirs:
+            assert issubclass(errors.as_theirs(kind), theirs[name]), name
+        assert issubclass(errors.as_theirs(kind), theirs["KafkaError"]), name
+
+
+def test_an_exception_of_both_has_the_text_the_hash_and_the_pickle_of_the_adapters() -> None:
+    error = errors.error_of(kwire.errors.KafkaTimeoutError("no answer"))
+    assert isinstance(error, errors_of(kafka).KafkaTimeoutError)
+    assert (str(error), repr(error)) == ("no answer", "KafkaTimeoutError('no answer')")
+    assert {error: 1}[error] == 1, "kafka-python's have no hash"
+    again = pickle.loads(pickle.dumps(error))
+    assert (type(again), again.args) == (type(error), error.args)
+
+
+def test_a_code_that_nobody_knows_is_one_class_each_time() -> None:
+    first, second = (errors.error_of(kwire.errors.BrokerError("new", code=12_345)) for _ in range(2))
+    assert type(first) is type(second)
+
+
+def test_without_kafka_python_an_exception_is_the_adapters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "kafka.errors")
+    assert errors.as_theirs(errors.KafkaTimeoutError) is errors.KafkaTimeoutError
+
+
+def test_a_constructor_that_reaches_no_broker_raises_the_exception_of_either_version(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert isinstance(errors.bootstrap_timeout("nobody"), errors_of(kafka).KafkaTimeoutError)
+    version_2 = ModuleType("kafka.errors")
+    version_2.KafkaTimeoutError = errors_of(kafka).KafkaTimeoutError  # type: ignore[attr-defined]
+    version_2.NoBrokersAvailable = type("NoBrokersAvailable", (Exception,), {})  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "kafka.errors", version_2)
+    assert isinstance(errors.bootstrap_timeout("nobody"), version_2.NoBrokersAvailable)
 
 
 @BOTH

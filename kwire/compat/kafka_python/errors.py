@@ -7,12 +7,13 @@ kwire's own.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
-from functools import wraps
+from functools import cache, wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from kwire import errors
-from kwire.compat import python_errors
+from kwire.compat import python_errors, their_exceptions
 from kwire.compat.python_errors import *  # noqa: F403 - programs import any of them
 from kwire.compat.python_errors import (
     BY_KIND,
@@ -68,6 +69,8 @@ __all__ = ["BrokerResponseError", "KafkaError", "NoBrokersAvailable", "error_of"
 
 P = ParamSpec("P")
 T = TypeVar("T")
+E = TypeVar("E", bound=BaseException)
+THEIR_ERRORS = "kafka.errors"
 
 # Classes with an ignored no-redef replace aiokafka's.
 
@@ -459,16 +462,33 @@ _BY_KIND: Kinds = (
 )
 
 
+@cache
 def for_code(error_code: int) -> type[BrokerResponseError]:
     """The exception for a broker's error code; for an unknown code, an exception with that `errno`."""
     return kafka_errors.get(error_code) or type("UnrecognizedBrokerError", (UnknownError,), {"errno": error_code})
 
 
+def as_theirs(kind: type[E], name: str | None = None) -> type[E]:
+    """The class; if the program has imported kafka-python's exceptions, a subclass of kafka-python's class, too: by
+    default of the one with any of its names, which differ between versions 2 and 3."""
+    if name is None and (theirs := vars(sys.modules.get(THEIR_ERRORS, object))):
+        name = next((each for each, ours in globals().items() if ours is kind and each in theirs), None)
+    return their_exceptions.as_theirs(kind, THEIR_ERRORS, name)
+
+
 def error_of(error: errors.KafkaError) -> KafkaError:
     """kafka-python's exception for an error of kwire."""
     if isinstance(error, errors.LogTruncationError):
-        return LogTruncationError(error.divergent_offsets, str(error))
-    return translated(error, _BY_KIND, for_code)
+        return as_theirs(LogTruncationError)(error.divergent_offsets, str(error))
+    found = translated(error, _BY_KIND, for_code)
+    return as_theirs(type(found))(*found.args)
+
+
+def bootstrap_timeout(text: str) -> BootstrapTimeoutError:
+    """The error of a constructor that no broker has answered."""
+    of_version_2 = as_theirs(BootstrapTimeoutError, "NoBrokersAvailable")
+    kind = as_theirs(BootstrapTimeoutError) if of_version_2 is BootstrapTimeoutError else of_version_2
+    return kind(text)
 
 
 def raises_theirs(call: Callable[P, T]) -> Callable[P, T]:

@@ -22,7 +22,7 @@ from kwire.compat.kafka_python.consumer.subscription_state import (
     AsyncConsumerRebalanceListener,
     ConsumerRebalanceListener,
 )
-from kwire.compat.kafka_python.errors import BootstrapTimeoutError, error_of, raises_theirs
+from kwire.compat.kafka_python.errors import bootstrap_timeout, error_of, raises_theirs
 from kwire.compat.kafka_python.future import Future
 from kwire.compat.kafka_python.settings import BOOTSTRAP_MS, defaults, settings_of, take_interval, take_ms
 from kwire.compat.kafka_python.structs import (
@@ -402,7 +402,7 @@ class KafkaConsumer:
         except KafkaTimeoutError as error:
             servers = ", ".join(map(str, self._kwire_consumer.config.bootstrap_servers))
             why = self._kwire_consumer._session.link.mailbox.bootstrap_error or error
-            raise BootstrapTimeoutError(
+            raise bootstrap_timeout(
                 f"unable to bootstrap from {servers} within {timeout_ms / 1000.0:g} s: {why}; "
                 "start the brokers, or correct bootstrap_servers"
             ) from why
