@@ -374,7 +374,8 @@ class RecordDeserializationError(KafkaError):
     `seek(tp, offset + 1)` steps over it. In a `Processor` it is what a dead-letter function gets, or the cause of a
     `ProcessingError`; there `on_failure` steps over it.
 
-    `origin` is "key" or "value"; `key_data` and `value_data` are the raw bytes.
+    `partition` is a `TopicPartition`, which is also there as `topic_partition`, as in a record. `origin` is "key" or
+    "value"; `key_data` and `value_data` are the raw bytes.
     """
 
     def __init__(
@@ -401,6 +402,10 @@ class RecordDeserializationError(KafkaError):
             f"cannot deserialize the {origin} of {partition} at offset {offset}: {reason}; "
             + (f"to step over it: seek({partition!r}, {offset + 1})" if advice is None else advice)
         )
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.partition
 
 
 class SchemaRegistryUnavailableError(RecordDeserializationError, RetriableError):

@@ -23,7 +23,7 @@ from weakref import WeakMethod
 from kwire.clock import Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import CLOSED, NOBODY, AccessGuard, Callers
-from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
+from kwire.consumer.arguments import Timeout, Topics
 from kwire.consumer.async_listener import AsyncOnPartitions, AsyncRebalanceListener
 from kwire.consumer.event_loops import EventLoop, run_awaiting, running_loop
 from kwire.consumer.facade import Facade
@@ -339,7 +339,6 @@ class AsyncConsumer(Facade[K, V]):
         Raises:
             ConcurrentModificationError: Another task polls.
         """
-        hint_at_seconds(timeout)
         return await self._poll(timeout, max_records)
 
     async def _poll(self, timeout: Timeout, max_records: int | None = None, *, to_loop: bool = False) -> Records[K, V]:

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
-from kwire.consumer.arguments import Timeout
+from kwire.consumer.arguments import Timeout, hint_at_seconds
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +46,7 @@ CALLS: Mapping[tuple[str, str], str] = {
 }
 POLL_KEYWORDS: Mapping[str, str] = {
     "timeout_ms": f"{_SECONDS}, as in poll(1.0)",
+    **dict.fromkeys(("max_poll_records", "num_messages"), "max_records="),
 }
 METHODS: Mapping[str, str] = {
     "commit": f"commit_sync() waits, commit_async(callback=) does not; of one record: {_ONE_RECORD}",
@@ -83,6 +84,7 @@ def _answering_poll(method: Callable[..., T]) -> Callable[..., T]:
             name = next(iter(foreign))
             hint = f"; in kwire: {POLL_KEYWORDS[name]}" if name in POLL_KEYWORDS else ""
             raise TypeError(f"{type(self).__name__}.poll() got an unexpected keyword argument {name!r}{hint}")
+        hint_at_seconds(timeout)
         return method(self, timeout, max_records=max_records)
 
     return poll

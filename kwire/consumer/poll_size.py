@@ -20,13 +20,19 @@ class PollSize:
     them. So while it is quick, each of its polls has twice as many records as the one before: up to `LOOP_RECORDS`,
     except where `max_poll_records` is below its default.
 
+    Args:
+        max_poll_records: The setting.
+        grows: Whether the polls of a loop grow. Not with deserializers: a poll runs them for all that it returns, and
+            nobody knows before how long that takes. One that gets slow would keep the member away from its group.
+
     Attributes:
         most: How many records the present poll returns at most.
     """
 
-    def __init__(self, max_poll_records: int) -> None:
+    def __init__(self, max_poll_records: int, *, grows: bool) -> None:
         self.most = self._usual = max_poll_records
-        self._most_of_loop = max(max_poll_records, LOOP_RECORDS if max_poll_records >= DEFAULT_MAX_POLL_RECORDS else 0)
+        is_bound = not grows or max_poll_records < DEFAULT_MAX_POLL_RECORDS
+        self._most_of_loop = max_poll_records if is_bound else max(max_poll_records, LOOP_RECORDS)
         self._quick_until_ms = -math.inf
         self._returned = 0
 

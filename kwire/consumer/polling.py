@@ -59,9 +59,9 @@ class Polling(Generic[K, V]):
         self.looked_at_ms = 0.0
         self._consumed = state.link.metrics.consumed
         config = state.config
-        self.size = PollSize(config.max_poll_records)
         deserializers: Deserializers[K, V] = _deserializers(config)
         self.deserializes = bool(deserializers)
+        self.size = PollSize(config.max_poll_records, grows=not self.deserializes)
         self._collector: FetchCollector[K, V] = FetchCollector(
             state.link.buffer,
             deserializers,

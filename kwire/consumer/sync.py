@@ -16,7 +16,7 @@ from uuid import UUID
 from kwire.clock import Deadline
 from kwire.config import ConsumerConfig
 from kwire.consumer.access import CLOSED, AccessGuard
-from kwire.consumer.arguments import Timeout, Topics, hint_at_seconds
+from kwire.consumer.arguments import Timeout, Topics
 from kwire.consumer.facade import Facade, admitted
 from kwire.consumer.foreign_calls import answers_foreign_calls
 from kwire.consumer.forks import disown_in_children, look_for_fork
@@ -181,7 +181,6 @@ class Consumer(Facade[K, V]):
             BootstrapError: No broker was ever reached, and the timeout is over.
             WakeupError: `wakeup()` was called.
         """
-        hint_at_seconds(timeout)
         return self._poll(timeout, max_records)
 
     def _poll(

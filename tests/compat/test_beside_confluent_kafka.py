@@ -210,6 +210,21 @@ def test_how_many_messages_consume_takes(cluster: Cluster, module: Any) -> None:
 
 
 @BOTH
+def test_consume_returns_all_there_is_when_its_time_is_over(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """Also if that is more than the polls behind it would return."""
+    cluster.produce("orders", *(b"%d" % number for number in range(2_000)), partition=0)
+    consumer = module.Consumer(settings(cluster))
+    consumer.assign([module.TopicPartition("orders", 0, 3)])
+    while not (first := consumer.consume(1_200, 1.0)):
+        pass
+    sizes = [len(first)]
+    while found := consumer.consume(1_200, 1.0):
+        sizes.append(len(found))
+    assert sizes == [1_200, 800]
+    consumer.close()
+
+
+@BOTH
 def test_a_poll_of_nothing_waits_and_answers_nothing(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     consumer = module.Consumer(settings(cluster))
     assert consumer.poll(0.01) is None

@@ -13,7 +13,7 @@ import kwire
 from kwire import Consumer, TopicPartition, errors
 from kwire.consumer.arguments import checked_timestamps, hint_at_seconds
 from kwire.consumer.listener import Partitions, RebalanceConsumer
-from kwire.errors import InvalidArgumentError
+from kwire.errors import InvalidArgumentError, WakeupError
 from kwire.testing import Cluster
 
 TP = TopicPartition("orders", 0)
@@ -28,6 +28,14 @@ def consumer() -> Iterator[Consumer]:
 def test_a_poll_of_a_thousand_is_told_to_be_seconds() -> None:
     with pytest.warns(UserWarning, match=r"poll\(1000\) waits up to 1000 seconds; .* write poll\(1\)"):
         hint_at_seconds(1000)
+
+
+def test_the_warning_names_the_line_that_polls(consumer: Consumer) -> None:
+    consumer.assign([TP])
+    consumer.wakeup()
+    with pytest.warns(UserWarning, match="seconds") as told, pytest.raises(WakeupError):
+        consumer.poll(1000)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 @pytest.mark.parametrize("timeout", [0, 1.0, 60, float("inf"), timedelta(hours=1)])

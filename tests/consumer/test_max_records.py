@@ -133,6 +133,21 @@ def test_a_loop_that_goes_on_is_handed_each_record_once(consumer: Consumer[bytes
     assert found == [*range(RECORDS)]
 
 
+def test_a_loop_with_a_deserializer_polls_as_often_as_the_setting_says(cluster: Cluster) -> None:
+    """A deserializer that gets slow would keep the member away from its group."""
+    done: list[bytes] = []
+
+    def read(data: bytes) -> bytes:
+        done.append(data)
+        return data
+
+    with Consumer(
+        "orders", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest", value_deserializer=read
+    ) as consumer:
+        ahead = [len(done) - number for number, _ in enumerate(islice(consumer, RECORDS))]
+    assert max(ahead) == 500
+
+
 def test_a_quick_loop_polls_seldom(consumer: Consumer[bytes, bytes]) -> None:
     sizes = {}
     for record in consumer:

@@ -27,11 +27,11 @@ class Loop:
 
 @pytest.fixture
 def loop() -> Loop:
-    return Loop(PollSize(500))
+    return Loop(PollSize(500, grows=True))
 
 
 def test_a_poll_of_the_program_has_what_it_asks_for_and_else_what_is_set() -> None:
-    size = PollSize(200)
+    size = PollSize(200, grows=True)
     size.begin(None)
     assert size.most == 200
     size.begin(7)
@@ -59,12 +59,17 @@ def test_a_loop_that_waits_for_records_gets_no_more_than_are_set(loop: Loop) -> 
 
 
 def test_a_smaller_number_that_is_set_holds_for_loops_as_well() -> None:
-    loop = Loop(PollSize(499))
+    loop = Loop(PollSize(499, grows=True))
     assert [loop.poll(QUICK) for _ in range(3)] == [499] * 3
 
 
+def test_with_deserializers_a_loop_gets_as_many_as_are_set() -> None:
+    loop = Loop(PollSize(500, grows=False))
+    assert [loop.poll(QUICK) for _ in range(3)] == [500] * 3
+
+
 def test_a_larger_number_that_is_set_is_never_made_smaller() -> None:
-    loop = Loop(PollSize(50_000))
+    loop = Loop(PollSize(50_000, grows=True))
     assert [loop.poll(each, found=50_000) for each in (QUICK, QUICK, QUICK_MS)] == [50_000] * 3
 
 

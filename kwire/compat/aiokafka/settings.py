@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from kwire.compat.bootstrap_servers import with_ports
 from kwire.compat.heartbeats import fitting_interval_ms
 from kwire.compat.plain_values import plain
+from kwire.config.consumer_config import DEFAULT_MAX_POLL_RECORDS
 from kwire.model import Header
 
 log = logging.getLogger("kwire.compat")
@@ -19,8 +20,8 @@ _DEFAULTS: Mapping[str, object] = {
     "session_timeout_ms": 10_000,
     "request_timeout_ms": 40_000,
 }
-# The limit of one poll of kwire; `max_poll_records` limits what `getmany` returns.
-_POLL_RECORDS = 10_000
+# What `getmany` returns at most.
+_MOST_RECORDS = 10_000
 # Settings of aiokafka's implementation, which kwire has no counterpart for.
 _WITHOUT_EFFECT = ("loop", "api_version", "consumer_timeout_ms")
 _WARNED_OF = ("rebalance_timeout_ms", "sasl_kerberos_domain_name")
@@ -30,7 +31,7 @@ def most_records(configs: Mapping[str, object]) -> int:
     """How many records one `getmany` returns at most."""
     most = configs.get("max_poll_records")
     if most is None:
-        return _POLL_RECORDS
+        return _MOST_RECORDS
     if not isinstance(most, int) or most < 1:
         raise ValueError("`max_poll_records` should be positive Integer")
     return most
@@ -57,7 +58,10 @@ def settings_of(configs: Mapping[str, object]) -> dict[str, object]:
     session_ms = given.get("session_timeout_ms")
     if isinstance(session_ms, int):
         given.setdefault("heartbeat_interval_ms", fitting_interval_ms(session_ms))
-    return {**_DEFAULTS, **given, "max_poll_records": max(most_records(configs), _POLL_RECORDS)}
+    # Of the polls behind `getmany` and loops, which grow by themselves; `getmany` sees to its own limit.
+    has_limit = configs.get("max_poll_records") is not None
+    polled = max(most_records(configs) if has_limit else 0, DEFAULT_MAX_POLL_RECORDS)
+    return {**_DEFAULTS, **given, "max_poll_records": polled}
 
 
 class _Deserializer:

@@ -313,10 +313,11 @@ class Session:
         most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # reaching an end does not wake a poll
         due_s = min(self.commits.stored.wait_s(now_s), self.statistics.wait_s(now_s))
         wait_s = max(0.0, min(until_s - now_s, due_s, most_s))
+        most = None if least == 1 else least  # what is beyond would wait for the next call, for nothing
         with self.turns.waiting():
-            records = self.consumer._poll(wait_s, to_loop=True, least=least)
+            records = self.consumer._poll(wait_s, most, to_loop=True, least=least)
             if least > 1 and not records and (self.own.tells_ends or time.monotonic() >= until_s):
-                self.consumer._poll(0, to_loop=True)  # as many as there are
+                self.consumer._poll(0, most, to_loop=True)  # as many as there are
         self.loop.begin()
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
