@@ -152,6 +152,7 @@ class FindCoordinatorManager:
             self._request.failed(now_ms)
         else:
             self._request.succeeded()
+            self.last_error.error = None
         self._found, self._found_at_ms = node, now_ms
         self._tells = False
         if self._is_needed:

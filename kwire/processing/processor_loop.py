@@ -9,6 +9,7 @@ finished and committed first, then the loop ends.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
@@ -17,6 +18,7 @@ from kwire.consumer.sync import Consumer
 from kwire.errors import (
     BootstrapError,
     CorruptRecordError,
+    IllegalStateError,
     KafkaError,
     OffsetOutOfRangeError,
     SchemaRegistryUnavailableError,
@@ -365,12 +367,17 @@ class ProcessorLoop(Generic[K, V]):
         self._loader.forget(assigned)
         self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
         self._commits.commit_last(consumer, assigned, self._ending.commit_ms(self._revocation.patience_ms))
-        for tp in sorted(assigned):
-            if (at := self._completion.begins_at(tp)) is not None:
-                consumer.seek(tp, at)  # the next one who uses the consumer begins with what is undone
-            for position, stop in self._completion.left_of_lags(tp):
-                self._consumer._session.positions.redeliver(tp, position, stop)
+        for tp in sorted(assigned & consumer.assignment()):  # some may have been lost in that commit
+            with suppress(IllegalStateError):  # so may this one be, a moment ago
+                self._leave_undone(tp)
         self._backpressure.end()
+
+    def _leave_undone(self, tp: TopicPartition) -> None:
+        """The next one who uses the consumer begins with what is undone."""
+        if (at := self._completion.begins_at(tp)) is not None:
+            self._consumer.seek(tp, at)
+        for position, stop in self._completion.left_of_lags(tp):
+            self._consumer._session.positions.redeliver(tp, position, stop)
 
 
 def _new_workers(options: ProcessorOptions[K, V], on_ended: Callable[[Run[K, V]], None]) -> Workers[K, V]:

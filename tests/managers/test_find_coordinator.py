@@ -104,6 +104,16 @@ def test_a_coordinator_that_is_found_and_lost_again_and_again_is_looked_for_with
     assert [lose_and_find(looking) for _ in range(7)] == [0, 100, 200, 400, 800, 1_000, 1_000]
 
 
+def test_what_made_it_be_looked_for_is_no_news_once_it_is_found(looking: Scenario) -> None:
+    """Commits that time out later quoted an outage that was long over."""
+    looking.serve()
+    looking.advance(5_000)
+    lose_and_find(looking)
+    assert not str(looking.managers.coordinator.last_error)
+    lose_and_find(looking)
+    assert "gone" in str(looking.managers.coordinator.last_error), "it may be dead, and brokers name it still"
+
+
 def test_another_coordinator_begins_without_a_past(looking: Scenario) -> None:
     looking.serve()
     pauses_ms = [lose_and_find(looking, node_id) for node_id in (3, 3, 2, 2, 1)]

@@ -138,6 +138,15 @@ def test_a_failed_request_is_repeated_with_a_growing_pause(scenario: Scenario) -
         assert scenario.pending(MetadataRequest)
 
 
+def test_a_failure_is_no_news_once_brokers_answer(scenario: Scenario) -> None:
+    scenario.subscribe("orders")
+    scenario.fail(MetadataRequest)
+    assert "last error" in str(scenario.managers.metadata.last_error)
+    scenario.advance(100)
+    scenario.answer(MetadataRequest, scenario.metadata())
+    assert not str(scenario.managers.metadata.last_error)
+
+
 def test_an_unknown_topic_is_asked_for_again_with_a_growing_pause(
     scenario: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:

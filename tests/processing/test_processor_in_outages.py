@@ -14,6 +14,7 @@ from kwire.errors import BootstrapError, KafkaError
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing import OffsetMap, Processor, encode
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
@@ -22,6 +23,7 @@ from kwire.testing.simulation.script import CLASSIC_SETTINGS, BytesConsumer, Scr
 
 if TYPE_CHECKING:
     from kwire import Record
+    from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
     from kwire.protocol.messages.metadata import MetadataResponse
     from kwire.protocol.messages.offset_commit import OffsetCommitResponse
     from kwire.protocol.messages.offset_fetch import OffsetFetchResponse
@@ -41,6 +43,7 @@ def tell(
     story: Callable[[Script, BytesConsumer], None],
     listener: RebalanceListener | None = None,
     dial_error: OSError | None = None,
+    group_protocol: str = "classic",
 ) -> None:
     """The story runs in the process of a consumer of a topic with one partition."""
 
@@ -50,7 +53,8 @@ def tell(
         process = script.process()
 
         def live() -> None:
-            with script.consumer_in(process, partition_assignment_strategy=["cooperative-sticky"]) as consumer:
+            settings = {} if group_protocol == "consumer" else {"partition_assignment_strategy": ["cooperative-sticky"]}
+            with script.consumer_in(process, group_protocol=group_protocol, **settings) as consumer:
                 consumer.subscribe([TOPIC], listener=listener)
                 story(script, consumer)
 
@@ -123,6 +127,33 @@ def test_no_record_is_handled_before_it_is_known_what_was_finished() -> None:
         assert processor.status().paused == frozenset()
 
     tell(story)
+
+
+def test_partitions_that_are_lost_in_the_last_commit_end_it_in_peace() -> None:
+    """`run()` raised that the partition was not assigned, in place of what it had ended with."""
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        sent = script.send(TOPIC, 5)
+        handled: list[bytes | None] = []
+        with Processor(consumer, lambda record: handled.append(record.value)) as processor:
+            script.until(lambda: handled == sent, within_ms=10_000.0)
+            commits = processor._loop._commits
+            commit_last = commits.commit_last
+
+            def lose(*of_commit: object) -> None:
+                script.edit(ConsumerGroupHeartbeatRequest, _refuse)
+                script.sleep(6_000.0)
+                commit_last(*of_commit)  # type: ignore[arg-type]  # as it was called
+
+            commits.commit_last = lose  # type: ignore[method-assign,assignment]
+            processor.close()
+        assert T0 not in consumer._session.state.view.epochs, "the group refused the member"
+
+    tell(story, group_protocol="consumer")
+
+
+def _refuse(answer: ConsumerGroupHeartbeatResponse) -> None:
+    answer.error_code = ErrorCode.GROUP_AUTHORIZATION_FAILED
 
 
 def test_what_came_too_soon_is_left_to_whoever_goes_on_with_the_consumer() -> None:
