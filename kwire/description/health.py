@@ -16,6 +16,7 @@ FATAL = frozenset(
         CauseKind.FENCED,
         CauseKind.REFUSED,
         CauseKind.AUTHENTICATION,
+        CauseKind.AUTHORIZATION,
     }
 )
 """What does not pass by itself."""

@@ -197,8 +197,15 @@ def test_the_permission_of_the_group_is_taken_away(
     cluster.deny(group="billing")
     _, cause = poll_and_ignore_until_cause(consumer, CauseKind.AUTHORIZATION)
     assert "billing" in str(cause.error)
+    told = []
+    for _ in range(10):  # each tries again, and is refused
+        with suppress(GroupAuthorizationError):
+            consumer.poll(0.02)
+        told.append((bool(consumer.healthy()), CauseKind.AUTHORIZATION in kinds(consumer.describe())))
+    assert told == [(False, True)] * 10
     cluster.allow(group="billing")
     poll_and_ignore(consumer, lambda it: CauseKind.AUTHORIZATION not in kinds(it))
+    assert consumer.healthy()
 
 
 def test_a_group_that_may_not_be_used_at_all(
