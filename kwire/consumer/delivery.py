@@ -172,8 +172,8 @@ class Delivery(Generic[K, V]):
         return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
     def hand_out(self, view: AssignmentView, most: int, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
-        """A poll is about to return the pending chunks that are due, up to so many records. If none of them has a
-        record, it returns nothing, and they become `passed`.
+        """A poll is about to return the pending chunks that are due, up to so many records; for a loop, all of them. If
+        none of them has a record, it returns nothing, and they become `passed`.
 
         Chunks that a seek or a rebalance has made stale are dropped; those of a paused partition wait for `resume`.
         """
@@ -189,7 +189,8 @@ class Delivery(Generic[K, V]):
                 records += entry.records
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk, entry.records))
-        if records > most:  # collected for a larger poll, or while their partitions were paused
+        # Collected for a larger poll, or while their partitions were paused. A loop leaves what it has not seen anyway.
+        if records > most and not to_loop:
             chunks, rest = _parted(chunks, most)
             waiting = [*map(Collected.of, rest), *waiting]
         self._hand_out(chunks, waiting, to_loop=to_loop)

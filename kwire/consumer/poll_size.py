@@ -17,8 +17,8 @@ class PollSize:
     """The size of one poll after the other.
 
     A program's polls return `max_records`, or `max_poll_records`. A `for` loop sees records alone, not the polls behind
-    them. So while it is quick, each of its polls has twice as many records as the one before: up to `LOOP_RECORDS`,
-    except where `max_poll_records` is below its default.
+    them. So while it is quick, and there are as many, each of its polls may have twice as many records as the one
+    before: up to `LOOP_RECORDS`, except where `max_poll_records` is below its default.
 
     Args:
         max_poll_records: The setting.
@@ -43,8 +43,12 @@ class PollSize:
 
     def begin_for_loop(self, now_ms: float, *, is_through: bool) -> None:
         """A loop's poll begins; `is_through` says that it has seen all of the last one."""
-        is_quick = is_through and self._returned >= self.most and now_ms < self._quick_until_ms
-        self.most = min(2 * self.most, self._most_of_loop) if is_quick else self._usual
+        if not is_through or now_ms >= self._quick_until_ms:
+            self.most = self._usual
+        elif self._returned >= self.most:
+            self.most = min(2 * self.most, self._most_of_loop)
+        else:  # there was no more, or it took too many bytes
+            self.most = max(self.most // 2, self._usual)
         self._quick_until_ms = now_ms + QUICK_MS
         self._returned = 0
 

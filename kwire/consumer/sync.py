@@ -169,7 +169,7 @@ class Consumer(Facade[K, V]):
             max_records: How many records to return at most; by default `max_poll_records`.
 
         Returns:
-            Up to so many records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
+            Up to `max_records` records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
                 fetch is added.
 
         Raises:

@@ -45,6 +45,9 @@ Nodes = Callable[[], Mapping[int, Node]]
 
 # A broker that can answer at all has done so by then, TLS and login included, as a rule.
 SILENT_MS = 1_000.0
+# Who has answered in this time is there. Fetches that find nothing are answered twice a second, heartbeats as often
+# as they are sent: each 3 s, by default.
+IN_USE_MS = 10_000.0
 
 
 @dataclass(slots=True)
@@ -209,7 +212,7 @@ class NetworkClient:
 
     def broker_failures(self, now_ms: float) -> list[BrokerConnectionFailure]:
         """The addresses where nobody is of use at the moment, or whose first answers do not come."""
-        found = self._failures.by_address(self._addresses_in_use())
+        found = self._failures.by_address(self._addresses_in_use(now_ms))
         for each in self._silent(now_ms):
             found.setdefault(each.node.address, each)
         return list(found.values())
@@ -230,8 +233,13 @@ class NetworkClient:
                 error = DisconnectError(f"no {each.waits_for} yet")
                 yield BrokerConnectionFailure(each.node, error, each.dialled_at_ms, now_ms)
 
-    def _addresses_in_use(self) -> set[Address]:
-        return {each.node.address for each in self._connections.values() if each.is_proven and each.is_ready}
+    def _addresses_in_use(self, now_ms: float) -> set[Address]:
+        """Of brokers that have answered just now. A connection that idles says nothing: they may be gone since."""
+        return {
+            each.node.address
+            for each in self._connections.values()
+            if each.is_proven and each.is_ready and now_ms - each.answered_at_ms < IN_USE_MS
+        }
 
     # --- connections ----------------------------------------------------------------------------------------
 
@@ -373,7 +381,7 @@ class NetworkClient:
         error = connection.error
         if error is None:
             return
-        is_in_use = connection.node.address in self._addresses_in_use()
+        is_in_use = connection.node.address in self._addresses_in_use(now_ms)
         self._outages.lost(connection, error, now_ms, is_in_use=is_in_use)
         if connection.hung_up_on_greeting:
             self._fallback.hung_up(connection.node, connection.greeting.version)
@@ -450,8 +458,7 @@ class NetworkClient:
             if self._give_up_ms(connection) > now_ms or (connection.in_flight and connection.goes_on(now_ms)):
                 continue
             if connection.in_flight:
-                # Half-open connections look like this: the broker is gone, and nothing says so.
-                connection.close(DisconnectError(f"broker {connection.node}: no answer in time; connection given up"))
+                connection.expire()
             else:
                 connection.close()
         self._update_give_up_at()

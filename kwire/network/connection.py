@@ -95,6 +95,8 @@ class Connection:
         is_ready: the handshake is over, and requests are taken.
         is_proven: the broker has accepted a login, or answered a request: it is of use.
         proven_at_ms: when that was noticed.
+        answered_at_ms: when the newest answer came; before the first, when it was dialled.
+        has_expired: an answer was overdue, and it was given up.
         is_closed: all is over, and everything that was in flight has failed.
         error: why it broke, if it did.
         hung_up_on_greeting: the broker closed it instead of saying what it speaks.
@@ -125,7 +127,8 @@ class Connection:
         self.is_closed = False
         self.error: KafkaError | None = None
         self.hung_up_on_greeting = False
-        self.dialled_at_ms = self.used_at_ms = now_ms
+        self.dialled_at_ms = self.used_at_ms = self.answered_at_ms = now_ms
+        self.has_expired = False
         self.expires_at_ms = NEVER_MS
         self.throttled_until_ms = now_ms
         self._transport = transport
@@ -244,6 +247,12 @@ class Connection:
                 metrics.closed(now_ms)
             if isinstance(self.error, AuthenticationError):
                 metrics.login_refused(now_ms, is_renewal=self._renewing)
+
+    def expire(self) -> None:
+        """Close it: an answer is overdue. Half-open connections look like this: the broker is gone, or frozen, and
+        nothing says so."""
+        self.has_expired = True
+        self.close(DisconnectError(f"broker {self.node}: no answer in time; connection given up"))
 
     def close(self, error: KafkaError | None = None, *, is_farewell: bool = False) -> None:
         """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled.
@@ -409,6 +418,7 @@ class Connection:
             self._drained.set()
 
     def _answered(self, sent: _Sent, response: Message, size_bytes: int, arrival_ms: float, now_ms: float) -> None:
+        self.answered_at_ms = now_ms
         self._metrics.answered(
             self._traffic,
             sent.unsent.request.api_key,

@@ -1,8 +1,8 @@
 """What the log says of brokers that cannot be reached: a warning when it begins, a line when it is over.
 
 Further failed attempts are logged at DEBUG. Losing a connection that was of use is no outage yet, as brokers close idle
-ones: the next attempt shows whether it is. Nor is it an outage if another connection to the same address is of use: the
-broker may allow a client no more.
+ones: the next attempt shows whether it is. But one whose broker owes an answer for too long is, since the broker fell
+silent. It is no outage if another connection to the same address is of use: the broker may allow a client no more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Dialled(Protocol):
 
     node: Node
     is_proven: bool
+    has_expired: bool
     dialled_at_ms: float
+    answered_at_ms: float
 
 
 class _Outage(NamedTuple):
@@ -59,11 +61,13 @@ class OutageLog:
         """
         node, is_refused = connection.node, isinstance(error, AuthenticationError)
         known = self._outages.get(node.address)
-        if (connection.is_proven or is_in_use) and not is_refused:
+        was_of_use = connection.is_proven and not connection.has_expired
+        if (was_of_use or is_in_use) and not is_refused:
             self._log_loss(connection, error, now_ms)
         elif known is None or known.kind is not type(error):
             log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra={"broker": _name(node)})
-            since_ms, attempts = (now_ms, 0) if known is None else (known.since_ms, known.attempts)
+            begin_ms = connection.answered_at_ms if connection.has_expired else now_ms
+            since_ms, attempts = (begin_ms, 0) if known is None else (known.since_ms, known.attempts)
             self._outages[node.address] = _Outage(since_ms, type(error), attempts + 1)
             if known is None:
                 self._tell_unreachable(node, error)

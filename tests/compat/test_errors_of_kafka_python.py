@@ -144,8 +144,13 @@ def test_a_code_that_nobody_knows_is_one_class_each_time() -> None:
     assert type(first) is type(second)
 
 
-def test_without_kafka_python_an_exception_is_the_adapters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_blocked", [False, True])
+def test_without_kafka_python_an_exception_is_the_adapters_alone(
+    monkeypatch: pytest.MonkeyPatch, is_blocked: bool
+) -> None:
     monkeypatch.delitem(sys.modules, "kafka.errors")
+    if is_blocked:
+        monkeypatch.setitem(sys.modules, "kafka.errors", None)
     assert errors.as_theirs(errors.KafkaTimeoutError) is errors.KafkaTimeoutError
 
 

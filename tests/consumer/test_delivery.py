@@ -82,6 +82,20 @@ def test_a_poll_leaves_for_the_next_ones_what_is_pending_beyond_its_size() -> No
     assert taken(delivery) == {B: 15}
 
 
+def test_a_loop_is_handed_all_that_is_pending_and_leaves_what_it_has_not_seen() -> None:
+    """Cut at the size of a poll, what is left of a large one fell into pieces, one for each time the loop was left."""
+    delivery: Delivery[bytes, bytes] = Delivery()
+    delivery.pending.append(Collected.of(chunk(A, range(5))))
+    assert [len(each) for each in delivery.hand_out(VIEW, 2, to_loop=True)] == [5]
+
+
+def test_when_all_records_of_a_loop_are_taken_nothing_is_left() -> None:
+    delivery = polled(chunk(A, range(3)), chunk(B, range(10, 12), behind=15), to_loop=True)
+    told = [(sum(map(len, delivery.take(4))), delivery.is_all_handed_out) for _ in range(3)]
+    assert told == [(4, False), (1, True), (0, True)], "so the next poll may be a quick one, and may be larger"
+    assert taken(delivery) == {A: 3, B: 15}
+
+
 def test_what_a_loop_has_left_is_returned_by_polls_of_their_own_size() -> None:
     delivery = polled(chunk(A, range(5)), to_loop=True)
     seen = next(delivery.iterate())

@@ -37,6 +37,7 @@ def consumer(cluster: Cluster) -> Iterator[Consumer[bytes, bytes]]:
 def _loops_are_quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """However slow the machine is."""
     monkeypatch.setattr("kwire.consumer.poll_size.QUICK_MS", math.inf)
+    monkeypatch.setattr("kwire.consumer.delivery.LOOP_MS", math.inf)
 
 
 def offsets(consumer: Consumer[bytes, bytes], max_records: int | None) -> list[int]:

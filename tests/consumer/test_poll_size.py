@@ -73,6 +73,13 @@ def test_a_larger_number_that_is_set_is_never_made_smaller() -> None:
     assert [loop.poll(each, found=50_000) for each in (QUICK, QUICK, QUICK_MS)] == [50_000] * 3
 
 
+def test_a_loop_whose_polls_fall_short_gets_fewer_step_by_step(loop: Loop) -> None:
+    """As with large records: a poll is full when they take some MiB."""
+    assert [loop.poll(QUICK, found=3_000) for _ in range(7)] == [500, 1_000, 2_000, 3_000, 2_000, 3_000, 2_000]
+    assert [loop.poll(QUICK, found=3) for _ in range(4)] == [3] * 4
+    assert loop.poll(QUICK) == 500
+
+
 def test_a_loop_behind_polls_of_the_program_begins_anew(loop: Loop) -> None:
     loop.poll(QUICK)
     loop.size.begin(9_000)

@@ -22,6 +22,8 @@ class Connection:
     dialled_at_ms: float = 0.0
     is_proven: bool = False
     node: Node = NODE
+    has_expired: bool = False
+    answered_at_ms: float = 0.0
 
 
 def levels(caplog: pytest.LogCaptureFixture) -> list[int]:
@@ -57,6 +59,20 @@ def test_a_lost_connection_is_no_outage_yet_and_told_now_and_then(
     for at_ms in (0.0, 1.0, QUIET_MS - 1.0, QUIET_MS):
         log.lost(Connection(is_proven=True), REFUSED, at_ms)
     assert levels(caplog) == [logging.INFO, logging.INFO]
+
+
+def test_a_broker_that_owes_an_answer_is_out_since_it_fell_silent(
+    log: OutageLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As a frozen one: nothing is refused, and the attempts that follow take their time."""
+    overdue = DisconnectError("broker kafka:9092 (id 1): no answer in time; connection given up")
+    for answered_at_ms in (2_000.0, 1_000.0):  # two connections to it
+        expired = Connection(is_proven=True, has_expired=True, answered_at_ms=answered_at_ms)
+        log.lost(expired, overdue, 32_000.0)
+    log.lost(Connection(32_000.0), overdue, 62_000.0)
+    log.over(Connection(62_000.0, is_proven=True), 102_000.0)
+    assert levels(caplog) == [logging.WARNING, logging.INFO]
+    assert "after 100.0 s and 3 failed attempts" in caplog.records[-1].getMessage()
 
 
 def test_another_kind_of_trouble_is_news(log: OutageLog, caplog: pytest.LogCaptureFixture) -> None:

@@ -471,8 +471,9 @@ def for_code(error_code: int) -> type[BrokerResponseError]:
 def as_theirs(kind: type[E], name: str | None = None) -> type[E]:
     """The class; if the program has imported kafka-python's exceptions, a subclass of kafka-python's class, too: by
     default of the one with any of its names, which differ between versions 2 and 3."""
-    if name is None and (theirs := vars(sys.modules.get(THEIR_ERRORS, object))):
-        name = next((each for each, ours in globals().items() if ours is kind and each in theirs), None)
+    theirs = sys.modules.get(THEIR_ERRORS)
+    if name is None and theirs is not None:
+        name = next((each for each, ours in globals().items() if ours is kind and hasattr(theirs, each)), None)
     return their_exceptions.as_theirs(kind, THEIR_ERRORS, name)
 
 
