@@ -405,6 +405,7 @@ class RecordDeserializationError(KafkaError):
 
     @property
     def topic_partition(self) -> TopicPartition:
+        """Where the record is, by the name that this has in a record."""
         return self.partition
 
 

@@ -286,11 +286,11 @@ _POLL, _ASYNC_POLL = Consumer._poll, AsyncConsumer._poll
 
 
 def _poll_with_an_end(
-    self: Consumer[bytes, bytes], _timeout: object, *, to_loop: bool = False
+    self: Consumer[bytes, bytes], _timeout: object, max_records: int | None = None, *, to_loop: bool = False
 ) -> Records[bytes, bytes]:
     give_up_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < give_up_s:
-        if records := _POLL(self, SHORT_POLL_S, to_loop=to_loop):
+        if records := _POLL(self, SHORT_POLL_S, max_records, to_loop=to_loop):
             return records
         if self.assignment() and all(self.current_lag(tp) == 0 for tp in self.assignment()):
             raise EnoughError
@@ -298,11 +298,11 @@ def _poll_with_an_end(
 
 
 async def _async_poll_with_an_end(
-    self: AsyncConsumer[bytes, bytes], _timeout: object, *, to_loop: bool = False
+    self: AsyncConsumer[bytes, bytes], _timeout: object, max_records: int | None = None, *, to_loop: bool = False
 ) -> Records[bytes, bytes]:
     give_up_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < give_up_s:
-        if records := await _ASYNC_POLL(self, SHORT_POLL_S, to_loop=to_loop):
+        if records := await _ASYNC_POLL(self, SHORT_POLL_S, max_records, to_loop=to_loop):
             return records
         lags = [await self.current_lag(tp) for tp in self.assignment()]
         if lags and not any(lag != 0 for lag in lags):
