@@ -170,7 +170,8 @@ class ConsumerConfig(SecurityConfig):
     value_deserializer: AnyDeserializer | None = setting(None, "Makes values of bytes.", deserializer())
     max_poll_records: int = setting(
         DEFAULT_MAX_POLL_RECORDS,
-        "The most records one poll returns, if it has no max_records; of large ones fewer: see fetch_buffer_bytes.",
+        "How many records one poll returns at most; poll(max_records=...) overrides it. Of large records it returns "
+        "fewer: see fetch_buffer_bytes.",
         integer(1),
     )
     check_crcs: bool = setting(True, "Verify the checksum of each batch.", boolean())

@@ -14,11 +14,11 @@ QUICK_MS = 50.0
 
 
 class PollSize:
-    """The size of one poll after the other.
+    """Decides how many records each poll may return.
 
-    A program's polls return `max_records`, or `max_poll_records`. A `for` loop sees records alone, not the polls behind
-    them. So while it is quick, and there are as many, each of its polls may have twice as many records as the one
-    before: up to `LOOP_RECORDS`, except where `max_poll_records` is below its default.
+    A poll of the program returns up to `max_records`, or `max_poll_records` without it. A `for` loop does not see its
+    polls, so they may grow: while the loop is quick and its polls are full, each may return twice as many records as
+    the one before, up to `LOOP_RECORDS`. They do not grow where `max_poll_records` is below its default.
 
     Args:
         max_poll_records: The setting.

@@ -130,7 +130,7 @@ class Polling(Generic[K, V]):
         while (due := self._delivery.due_count(view)) < least and not self._is_at_error:
             before = len(pending)
             self._mailbox.polls_in_a_row.collects()
-            self._collect(view, max(self.size.most, least) - due)
+            self._collect(view, self.size.most - due)
             if len(pending) == before or least == 1:
                 break
 
@@ -162,7 +162,7 @@ class Polling(Generic[K, V]):
         if not self._delivery.pending or self._holds_back(least):  # as a rule before a poll waits
             self._tell_drained()
             return self.records()
-        chunks = self._delivery.hand_out(view, max(self.size.most, least), to_loop=to_loop)
+        chunks = self._delivery.hand_out(view, self.size.most, to_loop=to_loop)
         records = self.records(chunks)
         self._note_hand_out(records)
         if not chunks:

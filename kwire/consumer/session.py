@@ -200,8 +200,8 @@ class ConsumerSession(Generic[K, V]):
 
         Args:
             to_loop: The records are handed out one by one, by `Delivery.iterate`.
-            least: How many records to return at least. Fewer stay for the next poll, even at the deadline, unless an
-                error follows them. (Not on an event loop.)
+            least: How many records to return at least, and no more than the poll may return. Fewer stay for the next
+                poll, even at the deadline, unless an error follows them. (Not on an event loop.)
         """
         if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")

@@ -109,8 +109,8 @@ class ConsumerGroupManager:
         self._is_known = False
         self._leaves_for_good = False
         self._fatal: KafkaError | None = None
-        self._last_refusal: KafkaError | None = None
-        """Why no heartbeat was taken since: a poll tries again what a permission may change by now."""
+        self._heartbeat_refusal: KafkaError | None = None
+        """Why the coordinator took none since. It outlives `_fatal`, which a poll clears to try again."""
         self._leave_reply: Reply[None] | None = None
         metadata.on_update.append(self._on_metadata)
 
@@ -137,7 +137,7 @@ class ConsumerGroupManager:
             is_joining=self.state in (MemberState.JOINING, MemberState.RECONCILING),
             awaits_poll=self._subscription.is_group and not self._polled,
             reason="the group assigns it other partitions",
-            heartbeat_refusal=self._last_refusal,
+            heartbeat_refusal=self._heartbeat_refusal,
         )
 
     @property
@@ -215,7 +215,7 @@ class ConsumerGroupManager:
             self._fire(MemberEvent.RELEASED if self._is_known else MemberEvent.RELEASED_UNSUBSCRIBED)
 
     def _begin_anew(self) -> None:
-        self._last_refusal = None
+        self._heartbeat_refusal = None
         self._clear_refusal()
         self._schedule.reset()
 
@@ -377,7 +377,7 @@ class ConsumerGroupManager:
             self._on_error(code, answer.error_message, now_ms)
             return
         self._schedule.answered(answer.heartbeat_interval_ms)
-        self._last_refusal = None
+        self._heartbeat_refusal = None
         if not FACTS[self.state].takes_target:
             return  # leaving, and this was still on its way
         if answer.member_epoch <= JOIN_EPOCH:
@@ -459,7 +459,7 @@ class ConsumerGroupManager:
 
     def _refuse(self, error: KafkaError) -> None:
         """The cause is queued before what follows from it, so `poll()` raises it first."""
-        self._fatal = self._last_refusal = error
+        self._fatal = self._heartbeat_refusal = error
         if self._subscription.is_group:
             self._deliver(ErrorRaised(error, self._subscription.epoch))
         self._fire(MemberEvent.FATAL_ERROR)

@@ -246,7 +246,8 @@ class MetadataManager:
                 self.rebootstrap_required(now_ms)
             self._on_refresh_failed(error, now_ms)
             return
-        self._in_vain_since_ms, self.last_error.error = NEVER_MS, None
+        self._in_vain_since_ms = NEVER_MS
+        self.last_error.error = None
         self.refreshes += 1
         before = self.cluster
         self.cluster = before.updated(answer, in_doubt=not self._asked_by_age)

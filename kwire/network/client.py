@@ -45,8 +45,8 @@ Nodes = Callable[[], Mapping[int, Node]]
 
 # A broker that can answer at all has done so by then, TLS and login included, as a rule.
 SILENT_MS = 1_000.0
-# Who has answered in this time is there. Fetches that find nothing are answered twice a second, heartbeats as often
-# as they are sent: each 3 s, by default.
+# A broker that has answered within this time counts as reachable. By default it answers a fetch that finds nothing
+# after 0.5 s, and a heartbeat every 3 s.
 IN_USE_MS = 10_000.0
 
 
@@ -234,7 +234,7 @@ class NetworkClient:
                 yield BrokerConnectionFailure(each.node, error, each.dialled_at_ms, now_ms)
 
     def _addresses_in_use(self, now_ms: float) -> set[Address]:
-        """Of brokers that have answered just now. A connection that idles says nothing: they may be gone since."""
+        """The addresses of brokers that have answered lately. An idle connection proves nothing."""
         return {
             each.node.address
             for each in self._connections.values()

@@ -96,7 +96,7 @@ class Connection:
         is_proven: the broker has accepted a login, or answered a request: it is of use.
         proven_at_ms: when that was noticed.
         answered_at_ms: when the newest answer came; before the first, when it was dialled.
-        has_expired: an answer was overdue, and it was given up.
+        has_expired: it was closed because a request had timed out.
         is_closed: all is over, and everything that was in flight has failed.
         error: why it broke, if it did.
         hung_up_on_greeting: the broker closed it instead of saying what it speaks.

@@ -1,8 +1,9 @@
 """What the log says of brokers that cannot be reached: a warning when it begins, a line when it is over.
 
-Further failed attempts are logged at DEBUG. Losing a connection that was of use is no outage yet, as brokers close idle
-ones: the next attempt shows whether it is. But one whose broker owes an answer for too long is, since the broker fell
-silent. It is no outage if another connection to the same address is of use: the broker may allow a client no more.
+Further failed attempts are logged at DEBUG. A connection that was of use and breaks is no outage yet, as brokers close
+idle ones: the next attempt shows whether there is one. A request that times out is an outage, which began with the
+broker's last answer. There is none while another connection to the same address is of use: the broker may allow a
+client no more.
 """
 
 from __future__ import annotations

@@ -367,8 +367,8 @@ class ProcessorLoop(Generic[K, V]):
         self._loader.forget(assigned)
         self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
         self._commits.commit_last(consumer, assigned, self._ending.commit_ms(self._revocation.patience_ms))
-        for tp in sorted(assigned & consumer.assignment()):  # some may have been lost in that commit
-            with suppress(IllegalStateError):  # so may this one be, a moment ago
+        for tp in sorted(assigned):
+            with suppress(IllegalStateError):  # the partition was lost during that commit
                 self._leave_undone(tp)
         self._backpressure.end()
 
