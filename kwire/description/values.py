@@ -63,6 +63,8 @@ class CauseKind(StrEnum):
     LOOKING_UP = "looking_up"
     """Where to begin, or whether the log is still the same, is being asked."""
     FETCH_FAILED = "fetch_failed"
+    FETCH_OVERDUE = "fetch_overdue"
+    """A broker has waited for records as long as it may, and has not answered yet."""
     NOT_TAKEN = "not_taken"
     """Records are here, and wait for the application."""
     OPEN_TRANSACTION = "open_transaction"

@@ -74,10 +74,11 @@ class FetchStatus(NamedTuple):
     """The state of one partition's fetches, for `Consumer.describe()`.
 
     Attributes:
+        due_ms: When a fetch of it has to be answered, with or without records; None: none is under way.
         next_try_ms: When it is fetched again after an error; None: there was none, or it depends on something else.
     """
 
-    is_in_flight: bool
+    due_ms: float | None
     error: KafkaError | None
     next_try_ms: float | None
 
@@ -198,12 +199,14 @@ class FetchManager:
     def status(self, partition: AssignedPartition) -> FetchStatus:
         """The state of its fetches."""
         connection = self._connections.of(partition.topic_partition)
-        is_in_flight = connection is not None and connection.is_asked_for(partition.topic_partition)
+        due_ms = None
+        if connection is not None and connection.is_asked_for(partition.topic_partition):
+            due_ms = connection.due_ms
         error = partition.error or (connection.error if connection is not None else None)
         tries_ms = self._blocked.get(partition.topic_partition)
-        if tries_ms is None and connection is not None and connection.error is not None and not is_in_flight:
+        if tries_ms is None and connection is not None and connection.error is not None and due_ms is None:
             tries_ms = connection.request.not_before_ms
-        return FetchStatus(is_in_flight, error, tries_ms)
+        return FetchStatus(due_ms, error, tries_ms)
 
     # --- which broker fetches what --------------------------------------------------------------------------
 

@@ -140,6 +140,11 @@ class FetchConnection:
         return self.request.in_flight and tp in self.session.sent and tp in self.session.wanted
 
     @property
+    def due_ms(self) -> float:
+        """When the newest request has to be answered: the broker has waited for records as long as it may."""
+        return self._sent_at_ms + self._wait_ms
+
+    @property
     def due_bytes(self) -> int:
         """How many bytes the open request may bring: room for them is reserved in the buffer."""
         return self._max_bytes if self.request.in_flight else 0

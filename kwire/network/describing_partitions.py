@@ -22,6 +22,10 @@ from kwire.states.partition import STATE_REASONS
 from kwire.subscription.partition import AssignedPartition
 
 
+LATE_MS = 2_000.0
+"""An answer that is overdue for so long is a reason why no records come."""
+
+
 def wait_s(at_ms: float | None, now_ms: float) -> float | None:
     """How many seconds it is until `at_ms`; None if there is no such time."""
     return None if at_ms is None or at_ms == NEVER_MS else round(max(0.0, at_ms - now_ms) / 1000.0, 3)
@@ -79,7 +83,7 @@ class PartitionDescriber:
             lag=partition.lag(read_committed=self._read_committed),
             high_watermark=None if ends is None else ends.high_watermark,
             last_stable_offset=None if ends is None else ends.last_stable_offset,
-            is_fetch_in_flight=fetch.is_in_flight,
+            is_fetch_in_flight=fetch.due_ms is not None,
             last_error=None if fetch.error is None else str(fetch.error),
             next_try_in_s=wait_s(fetch.next_try_ms, self._now_ms),
             causes=tuple(self._causes(partition, cursor, leader, fetch)),
@@ -107,16 +111,24 @@ class PartitionDescriber:
             yield throttle
         if not partition.has_valid_position:
             yield self._no_position(partition, cursor)
-        elif fetch.error is not None:
-            yield Cause(
+        elif (unanswered := self._unanswered(fetch)) is not None:
+            yield unanswered
+        if partition.has_position:
+            is_answered = leader is not None and failure is throttle is self._unanswered(fetch) is None
+            yield from self._at_position(partition, is_answered=is_answered)
+
+    def _unanswered(self, fetch: FetchStatus) -> Cause | None:
+        if fetch.error is not None:
+            return Cause(
                 kind=CauseKind.FETCH_FAILED,
                 text="the last fetch has failed",
                 error=str(fetch.error),
                 next_try_in_s=wait_s(fetch.next_try_ms, self._now_ms),
             )
-        if partition.has_position:
-            is_answered = leader is not None and failure is None and throttle is None and fetch.error is None
-            yield from self._at_position(partition, is_answered=is_answered)
+        if fetch.due_ms is not None and self._now_ms - fetch.due_ms > LATE_MS:
+            text = "a broker does not answer the fetch, which is due even without records"
+            return Cause(kind=CauseKind.FETCH_OVERDUE, text=text, for_s=age_s(fetch.due_ms, self._now_ms))
+        return None
 
     def _throttle(self, leader: Node) -> Cause | None:
         until_ms = self._throttled_until_ms.get(leader.address)

@@ -219,6 +219,17 @@ def test_a_group_that_may_not_be_used_at_all(
     poll_and_ignore(consumer, lambda it: kinds(it) == {CauseKind.AT_END})
 
 
+def test_a_frozen_broker(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:
+    """Whether there is anything new was known before it froze, and is not known now."""
+    consumer = open_consumer("orders")
+    poll_until_cause(consumer, CauseKind.AT_END)
+    cluster.control.on(FetchRequest).drop()
+    found, cause = poll_until_cause(consumer, CauseKind.FETCH_OVERDUE)
+    assert CauseKind.AT_END not in kinds(found)
+    assert cause.for_s is not None
+    assert found.partitions[0].is_fetch_in_flight
+
+
 def test_no_coordinator(cluster: Cluster, open_consumer: Callable[..., Consumer[bytes, bytes]]) -> None:
     cluster.control.on(FindCoordinatorRequest).drop()
     found, cause = poll_until_cause(open_consumer("orders"), CauseKind.NO_COORDINATOR)

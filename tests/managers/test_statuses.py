@@ -112,7 +112,7 @@ def test_by_the_consumer_protocol_who_assigns_by_hand_waits_for_no_poll(member: 
 def fetches(scenario: Scenario, tp: TopicPartition) -> tuple[bool, bool, float | None]:
     """Whether one is open, whether there was an error, and when the next one goes out."""
     status = scenario.managers.main.fetch.status(scenario.partition(tp))
-    return status.is_in_flight, status.error is not None, status.next_try_ms
+    return status.due_ms is not None, status.error is not None, status.next_try_ms
 
 
 def test_a_partition_without_a_leader_is_fetched_by_nobody(scenario: Scenario) -> None:
