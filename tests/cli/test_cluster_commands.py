@@ -194,6 +194,15 @@ def test_for_programs_groups_are_json(command: Command, cluster: Cluster) -> Non
     }
 
 
+def test_a_commit_behind_the_end_is_a_lag_below_0(command: Command, cluster: Cluster) -> None:
+    """As Kafka's own tool says it: a topic that was deleted and created again does not look as if all were read."""
+    with member(cluster, "billing") as consumer:
+        commit(consumer, ("orders-0", 1), ("orders-1", 9))
+    (found,) = json.loads(command("groups", "describe", "billing", "--json", "-b", cluster.bootstrap_servers).out)
+    assert [each["lag"] for each in found["partitions"]] == [3, -6]
+    assert found["lag"] == 3
+
+
 def test_a_group_that_there_is_not_is_exit_code_1(command: Command, cluster: Cluster) -> None:
     outcome = command("groups", "describe", "billing", "-b", cluster.bootstrap_servers)
     assert outcome.code == 1

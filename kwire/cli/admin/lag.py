@@ -23,8 +23,9 @@ class LagRow:
 
     @property
     def lag(self) -> int | None:
-        """Records between the commit and the end of the log."""
-        return None if self.committed is None or self.end is None else max(0, self.end - self.committed)
+        """Offsets from the commit to the end of the log; negative if the commit lies behind the end, as after the topic
+        was deleted and created again."""
+        return None if self.committed is None or self.end is None else self.end - self.committed
 
 
 def partitions_of(state: GroupState, committed: Mapping[TopicPartition, int]) -> list[TopicPartition]:
@@ -51,8 +52,8 @@ def lag_rows(
 
 
 def total_lag(rows: Sequence[LagRow]) -> int:
-    """The sum of the lags of all partitions whose lag is known."""
-    return sum(row.lag or 0 for row in rows)
+    """The sum of the lags of all partitions that have one."""
+    return sum(max(0, row.lag or 0) for row in rows)
 
 
 def headline(state: GroupState, rows: Sequence[LagRow]) -> str:
