@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Generic, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 from uuid import UUID
 
 from kwire.root_errors import InvalidArgumentError
@@ -37,6 +38,9 @@ class TopicPartition(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}"
+
+
+Partitions: TypeAlias = frozenset[TopicPartition]
 
 
 class TimestampType(Enum):
@@ -100,6 +104,10 @@ class OffsetAndMetadata:
             raise InvalidArgumentError(f"an offset must be a whole number, not {self.offset!r}")
         if self.offset < 0:
             raise InvalidArgumentError(f"an offset cannot be negative: {self.offset}")
+
+
+Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
+"""What a commit says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,20 @@ they want.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from kwire.consumer.arguments import checked_offsets
 from kwire.consumer.listener import CallsAtOnce
 from kwire.errors import CommitFailedError, IllegalStateError, InvalidArgumentError
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition, leader_epoch_number
+from kwire.model import ConsumerGroupMetadata, Offsets, leader_epoch_number
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
     from kafka import KafkaProducer
     from kafka.structs import ConsumerGroupMetadata as TheirGroupMetadata
 
-Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 
 _LIBRDKAFKA_FORMAT = b"CGMDv2:"
 

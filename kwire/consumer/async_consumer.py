@@ -29,7 +29,7 @@ from kwire.consumer.event_loops import EventLoop, run_awaiting, running_loop
 from kwire.consumer.facade import Facade
 from kwire.consumer.foreign_calls import answers_foreign_calls
 from kwire.consumer.forks import disown_in_children, look_for_fork
-from kwire.consumer.listener import Partitions, checked_listener, listener_of
+from kwire.consumer.listener import checked_listener, listener_of
 from kwire.consumer.polling import PORTION_MS
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import GIVE_WAY, Steps, Wait
@@ -43,6 +43,7 @@ from kwire.model import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
+    Partitions,
     Record,
     TopicPartition,
     V,

@@ -8,13 +8,8 @@ from typing import Protocol, TypeAlias
 from uuid import UUID
 
 from kwire.consumer.arguments import Timeout
-from kwire.consumer.listener import CallsAtOnce, Partitions
-from kwire.model import (
-    OffsetAndMetadata,
-    OffsetAndTimestamp,
-    PartitionInfo,
-    TopicPartition,
-)
+from kwire.consumer.listener import CallsAtOnce
+from kwire.model import OffsetAndMetadata, OffsetAndTimestamp, PartitionInfo, Partitions, TopicPartition
 
 
 class AsyncRebalanceConsumer(CallsAtOnce, Protocol):

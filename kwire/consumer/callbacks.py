@@ -21,7 +21,7 @@ from kwire.consumer.background_events import (
     end_callback,
     next_event,
 )
-from kwire.consumer.listener import CallbackView, Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import CallbackView, RebalanceConsumer, RebalanceListener
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Await, Steps
 from kwire.errors import KafkaError, RebalanceListenerError
@@ -38,7 +38,7 @@ from kwire.events import (
 )
 from kwire.interrupts import is_of_signal_handler
 from kwire.logs import client_fields, part_logger
-from kwire.model import K, TopicPartition, V
+from kwire.model import K, Partitions, TopicPartition, V
 from kwire.unfinished import unfinished
 
 log = part_logger("group")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Generic, TypeAlias
+from typing import Generic
 
 from kwire.clock import monotonic_ms
 from kwire.consumer.arguments import Timeout, checked_offsets, checked_partitions
@@ -14,10 +14,8 @@ from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
 from kwire.errors import InvalidArgumentError
 from kwire.events import Commit, CommitAsync, CommitCallback, GetCommitted, ProcessedOffsets, Reply
-from kwire.model import K, OffsetAndMetadata, TopicPartition, V
+from kwire.model import K, OffsetAndMetadata, Offsets, TopicPartition, V
 from kwire.unfinished import is_coroutine
-
-Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 
 
 class CommitCalls(Generic[K, V]):

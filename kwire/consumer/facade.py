@@ -17,12 +17,11 @@ from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, milliseconds, topics_and_config
 from kwire.consumer.foreign_calls import no_such_attribute
 from kwire.consumer.forks import look_for_fork, not_picklable
-from kwire.consumer.listener import Partitions
 from kwire.consumer.session import ConsumerSession
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.events import CommitCallback
 from kwire.metrics import MetricName
-from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, TopicPartition, V
+from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, Partitions, TopicPartition, V
 from kwire.parallel_rebalance.metrics import metrics_of
 
 T = TypeVar("T")

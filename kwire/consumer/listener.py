@@ -18,11 +18,10 @@ from kwire.model import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
+    Partitions,
     TopicPartition,
 )
 from kwire.unfinished import is_coroutine
-
-Partitions: TypeAlias = frozenset[TopicPartition]
 
 
 class CallsAtOnce(Protocol):

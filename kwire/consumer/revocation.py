@@ -9,9 +9,8 @@ application has looked at the lists meanwhile.
 
 from __future__ import annotations
 
-from kwire.model import TopicPartition
+from kwire.model import Partitions
 
-Partitions = frozenset[TopicPartition]
 NONE: Partitions = frozenset()
 
 

@@ -20,7 +20,7 @@ from kwire.consumer.arguments import Timeout, Topics
 from kwire.consumer.facade import Facade, admitted
 from kwire.consumer.foreign_calls import answers_foreign_calls
 from kwire.consumer.forks import disown_in_children, look_for_fork
-from kwire.consumer.listener import OnPartitions, Partitions, RebalanceListener, checked_listener, listener_of
+from kwire.consumer.listener import OnPartitions, RebalanceListener, checked_listener, listener_of
 from kwire.consumer.session import ConsumerSession
 from kwire.consumer.steps import Steps
 from kwire.errors import IllegalStateError
@@ -32,6 +32,7 @@ from kwire.model import (
     OffsetAndMetadata,
     OffsetAndTimestamp,
     PartitionInfo,
+    Partitions,
     Record,
     TopicPartition,
     V,

@@ -23,9 +23,9 @@ from kwire.managers.classic_requests import leave_request
 from kwire.managers.find_coordinator import FindCoordinatorManager
 from kwire.managers.leaving import Leaving
 from kwire.managers.membership import NO_GENERATION, NO_MEMBER_ID, GroupIdentity, log_callback, warn_of_overdue_poll
-from kwire.managers.owned_partitions import OwnedPartitions, Partitions
+from kwire.managers.owned_partitions import OwnedPartitions
 from kwire.managers.unsent import Channel
-from kwire.model import ConsumerGroupMetadata
+from kwire.model import ConsumerGroupMetadata, Partitions
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.states.classic_group import (
     CLASSIC_GROUP,

@@ -28,9 +28,9 @@ from kwire.managers.base import Deliver, RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import Committer, GroupIdentity, around_open_join
 from kwire.managers.metadata import MetadataManager
-from kwire.managers.pending_commit import CommitLog, GroupLog, Offsets, OnDone, PendingCommit, UnknownTopic
+from kwire.managers.pending_commit import CommitLog, GroupLog, OnDone, PendingCommit, UnknownTopic
 from kwire.managers.unsent import AnyUnsentRequest, Destination, PollResult, UnsentRequest
-from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, TopicPartition
+from kwire.model import NO_LEADER_EPOCH, ZERO_UUID, Offsets, TopicPartition
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,

@@ -9,10 +9,9 @@ from kwire.assignors.base import RebalanceProtocol
 from kwire.epochs import GenerationOrMemberEpoch
 from kwire.holds import Hold
 from kwire.managers.classic_requests import LastAssignment
-from kwire.model import TopicPartition
+from kwire.model import Partitions
 from kwire.subscription.subscription import Subscription
 
-Partitions = frozenset[TopicPartition]
 NONE: Partitions = frozenset()
 
 

@@ -10,11 +10,10 @@ from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
 from kwire.events import Reply
 from kwire.managers.base import RequestState
-from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition
+from kwire.model import ZERO_UUID, Offsets, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.subscription.subscription import Subscription
 
-Offsets: TypeAlias = Mapping[TopicPartition, OffsetAndMetadata]
 OnDone: TypeAlias = Callable[[KafkaError | None], None]
 
 

@@ -21,7 +21,6 @@ from kwire.network.connection_failures import BrokerConnectionFailure
 from kwire.states.partition import STATE_REASONS
 from kwire.subscription.partition import AssignedPartition
 
-
 LATE_MS = 2_000.0
 """An answer that is overdue for so long is a reason why no records come."""
 
@@ -114,7 +113,7 @@ class PartitionDescriber:
         elif (unanswered := self._unanswered(fetch)) is not None:
             yield unanswered
         if partition.has_position:
-            is_answered = leader is not None and failure is throttle is self._unanswered(fetch) is None
+            is_answered = leader is not None and not (failure or throttle or self._unanswered(fetch))
             yield from self._at_position(partition, is_answered=is_answered)
 
     def _unanswered(self, fetch: FetchStatus) -> Cause | None:

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kwire.events import ProcessedOffsets
-from kwire.managers.pending_commit import Offsets
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, Offsets, TopicPartition
 from kwire.parallel_rebalance.catch_up import CatchUpManager
 from kwire.parallel_rebalance.state import CatchUpState
 from kwire.parallel_rebalance.token import decode

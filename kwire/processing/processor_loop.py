@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Generic
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
-from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import (
     BootstrapError,
@@ -26,7 +26,7 @@ from kwire.errors import (
 from kwire.fetching.columns import Records
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.logs import part_logger
-from kwire.model import Cursor, K, TopicPartition, V
+from kwire.model import Cursor, K, Partitions, TopicPartition, V
 from kwire.processing.assignment_loader import AssignmentLoader
 from kwire.processing.async_workers import AsyncWorkers
 from kwire.processing.backpressure import Backpressure

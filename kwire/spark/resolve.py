@@ -14,7 +14,7 @@ from kwire import Consumer
 from kwire.clock import Deadline
 from kwire.errors import KafkaError, UnknownTopicOrPartitionError
 from kwire.mailbox import Mailbox
-from kwire.model import INTERNAL_TOPICS, TopicPartition
+from kwire.model import INTERNAL_TOPICS, Partitions, TopicPartition
 from kwire.spark import errors
 from kwire.spark.kafka_options import driver_settings
 from kwire.spark.limits import (
@@ -34,7 +34,6 @@ from kwire.spark.strategies import AssignPartitions, SubscribePattern, Subscribe
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Partitions = frozenset[TopicPartition]
 
 
 class OffsetReader:

@@ -7,10 +7,10 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.errors import FencedInstanceIdError, KafkaError, WakeupError
 from kwire.fetching.columns import Records
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, Partitions, TopicPartition
 from kwire.verifiable_consumer.events import EventLog
 from kwire.verifiable_consumer.orders import ProcessingOrders
 

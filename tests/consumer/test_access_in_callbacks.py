@@ -16,12 +16,11 @@ from kwire import Consumer, RebalanceConsumer, RebalanceListener, ThreadAccessKe
 from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, RunCallback
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kwire.consumer.listener import Partitions
     from kwire.errors import KafkaError
 
 TP = TopicPartition("orders", 0)

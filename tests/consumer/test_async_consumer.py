@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from kwire import AsyncRebalanceConsumer
     from kwire.config import Settings
-    from kwire.consumer.listener import Partitions
+    from kwire.model import Partitions
 
 T = TypeVar("T")
 BytesConsumer = AsyncConsumer[bytes, bytes]

@@ -14,13 +14,12 @@ from kwire.consumer import callbacks
 from kwire.epochs import Attempt, SubscriptionEpoch
 from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, RebalanceListenerError, WakeupError
 from kwire.events import AssignmentView, CallbackKind, CommitCompleted, RunCallback
-from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata
+from kwire.model import ConsumerGroupMetadata, OffsetAndMetadata, Partitions
 from kwire.network.thread import NetworkThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from kwire.consumer.listener import Partitions
 
 TP = TopicPartition("orders", 0)
 BOTH = frozenset((TP, TopicPartition("orders", 1)))

@@ -9,8 +9,9 @@ import pytest
 
 from kwire import Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
 from kwire.clock import Deadline
-from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import InvalidArgumentError, RebalanceListenerError
+from kwire.model import Partitions
 from kwire.testing import Cluster
 
 # A member that had not left would be waited for until its session is over: 45 s.

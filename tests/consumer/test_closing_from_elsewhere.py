@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kwire import Consumer, Records, TopicPartition
-from kwire.consumer.listener import Partitions
 from kwire.errors import ConcurrentModificationError, IllegalStateError, WakeupError
+from kwire.model import Partitions
 from kwire.testing import Cluster
 
 TP = TopicPartition("t", 0)

@@ -12,8 +12,9 @@ import pytest
 import kwire
 from kwire import Consumer, TopicPartition, errors
 from kwire.consumer.arguments import checked_timestamps, hint_at_seconds
-from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import InvalidArgumentError, WakeupError
+from kwire.model import Partitions
 from kwire.testing import Cluster
 
 TP = TopicPartition("orders", 0)

@@ -23,7 +23,8 @@ import pytest
 
 import kwire
 from kwire import Consumer, OffsetAndMetadata, RebalanceListener, Record, Records, TopicPartition
-from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.consumer.listener import RebalanceConsumer
+from kwire.model import Partitions
 from kwire.processing import Processor
 from kwire.testing import Cluster
 

@@ -30,13 +30,12 @@ from kwire.events import (
     PartitionsReleased,
     RunCallback,
 )
-from kwire.model import ConsumerGroupMetadata
+from kwire.model import ConsumerGroupMetadata, Partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.config import Settings
-    from kwire.consumer.listener import Partitions
     from kwire.events import ApplicationEvent
 
 A, B, C = (TopicPartition("orders", number) for number in range(3))

@@ -42,11 +42,10 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
-from kwire.consumer.listener import Partitions
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import AuthenticationError, KafkaError
 from kwire.interrupts import is_of_signal_handler
-from kwire.model import INTERNAL_TOPICS, Cursor, LogEnds
+from kwire.model import INTERNAL_TOPICS, Cursor, LogEnds, Partitions
 from kwire.model import OffsetAndMetadata as KwireOffset
 
 __all__ = ["AIOKafkaConsumer"]

@@ -14,11 +14,10 @@ from kwire.compat.confluent_kafka.kafka_error import error_of
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.stored_offsets import StoredOffsets
 from kwire.compat.confluent_kafka.turns import Turns
-from kwire.consumer.listener import Partitions
 from kwire.consumer.session import COMMIT_SHARE_OF_CLOSE
 from kwire.consumer.sync import Consumer
 from kwire.events import Commit, Reply
-from kwire.model import OffsetAndMetadata
+from kwire.model import OffsetAndMetadata, Partitions
 from kwire.model import TopicPartition as Partition
 
 log = logging.getLogger("kwire.compat")

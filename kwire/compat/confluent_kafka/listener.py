@@ -8,7 +8,8 @@ from typing import TypeAlias
 from kwire.compat.confluent_kafka.arguments import listed
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.values import TopicPartition
-from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.model import Partitions
 
 Called: TypeAlias = Callable[[list[TopicPartition]], object]
 

@@ -44,10 +44,10 @@ from kwire.compat.confluent_kafka.values import (
 )
 from kwire.compat.record_loop import RecordLoop
 from kwire.consumer.arguments import checked_partitions
-from kwire.consumer.listener import Partitions, RebalanceConsumer
+from kwire.consumer.listener import RebalanceConsumer
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import MAX_OFFSET, OffsetAndMetadata
+from kwire.model import MAX_OFFSET, OffsetAndMetadata, Partitions
 from kwire.model import TopicPartition as Partition
 
 # Errors that librdkafka passes to error_cb, and no poll returns.

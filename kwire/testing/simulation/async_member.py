@@ -22,7 +22,7 @@ from kwire.consumer.async_listener import AsyncRebalanceListener
 from kwire.consumer.event_loops import TrioLoop
 from kwire.consumer.steps import Wait
 from kwire.errors import KafkaError
-from kwire.model import OffsetAndMetadata, TopicPartition
+from kwire.model import OffsetAndMetadata, Partitions, TopicPartition
 from kwire.testing.simulation.blocking import run_blocking, wait_for
 from kwire.testing.simulation.member import COMMIT_TIMEOUT_SECONDS, SimulatedMember
 from kwire.testing.simulation.user_code import Interrupt, UserError
@@ -30,7 +30,7 @@ from kwire.testing.simulation.user_code import Interrupt, UserError
 if TYPE_CHECKING:
     from kwire.consumer.arguments import Timeout
     from kwire.consumer.async_listener import AsyncRebalanceConsumer
-    from kwire.consumer.listener import Partitions, RebalanceConsumer
+    from kwire.consumer.listener import RebalanceConsumer
     from kwire.consumer.sync import Consumer
     from kwire.fetching.columns import Records
     from kwire.mailbox import Mailbox

@@ -16,7 +16,7 @@ from kwire import OffsetAndMetadata, RebalanceConsumer, RebalanceListener, Threa
 from kwire.errors import ConcurrentModificationError
 
 if TYPE_CHECKING:
-    from kwire.consumer.listener import Partitions
+    from kwire.model import Partitions
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer
 

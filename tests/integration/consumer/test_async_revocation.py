@@ -18,7 +18,7 @@ from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespons
 
 if TYPE_CHECKING:
     from kwire.config import Settings
-    from kwire.consumer.listener import Partitions
+    from kwire.model import Partitions
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, BytesRecord, OpenConsumer, PollUntil, Read
     from tests.integration.kafkas import FakeKafka, SharedKafka, Side

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kwire.config import Settings
-    from kwire.consumer.listener import Partitions
+    from kwire.model import Partitions
     from tests.integration.conftest import MakeTopic, Produce
     from tests.integration.consumer.conftest import BytesConsumer, OpenConsumer, PollUntil, Read
 

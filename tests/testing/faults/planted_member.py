@@ -25,11 +25,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from kwire.cli.output import Output
-from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import KafkaError, WakeupError
 from kwire.fetching.columns import Records
-from kwire.model import OffsetAndMetadata, Record, TopicPartition
+from kwire.model import OffsetAndMetadata, Partitions, Record, TopicPartition
 from kwire.verifiable_consumer.arguments import parse
 from kwire.verifiable_consumer.command import Shutdown
 from kwire.verifiable_consumer.events import EventLog

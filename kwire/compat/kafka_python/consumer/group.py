@@ -35,7 +35,7 @@ from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.arguments import checked_topic
-from kwire.consumer.listener import Partitions, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import (
     BootstrapError,
@@ -46,7 +46,7 @@ from kwire.errors import (
     WakeupError,
 )
 from kwire.events import FoundTopics, LookUpTopics
-from kwire.model import INTERNAL_TOPICS, leader_epoch_number, leader_epoch_or_none
+from kwire.model import INTERNAL_TOPICS, Partitions, leader_epoch_number, leader_epoch_or_none
 from kwire.model import OffsetAndMetadata as KwireOffset
 from kwire.model import OffsetAndTimestamp as KwireOffsetAndTimestamp
 from kwire.transactions import kafka_python_group_metadata
