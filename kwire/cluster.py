@@ -22,8 +22,8 @@ from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseP
 log = part_logger("metadata")
 
 MOST_CONTRADICTIONS = 10
-"""When so many answers in a row have named an older epoch, it is believed. With the default back-off they take 7 s, and
-brokers lag behind each other by less. If it is wrong all the same, the older leader refuses the fetch
+"""When this many answers in a row have named an older epoch, it is believed. With the default back-off they take 7 s,
+and brokers lag behind each other by less. If it is wrong all the same, the older leader refuses the fetch
 (FENCED_LEADER_EPOCH), and metadata is asked for again. The same holds for a former id of a topic: a leader refuses
 another id than its own (UNKNOWN_TOPIC_ID)."""
 MOST_FORMER_IDS = 10

@@ -171,7 +171,8 @@ class RetriableBrokerError(BrokerError, RetriableError):
 class AuthenticationError(KafkaError):
     """Client and broker do not accept each other: credentials, certificates, or the way to show them are wrong.
 
-    Trying again does not help. Correct the settings or the broker, and make another consumer.
+    kwire tries again, after pauses, and each `poll` raises the newest refusal. If neither the brokers nor the
+    credentials change, this does not help: correct the settings, and make another consumer.
     """
 
     fatal = True
@@ -286,7 +287,7 @@ class CommitFailedError(KafkaError):
 
 
 class RetriableCommitFailedError(CommitFailedError, RetriableError):
-    """An asynchronous commit failed in a way that a later commit may not."""
+    """An asynchronous commit failed for a reason that may pass: a later commit may succeed."""
 
 
 class RebalanceInProgressError(KafkaError):
@@ -319,7 +320,7 @@ class WorkerError(ProcessingError):
     or event loop can run, memory is exhausted, the dead-letter function keeps raising, or a function returns a
     coroutine or a generator, which nobody runs; `__cause__` says which.
 
-    The record is not at fault: it was in work when that happened for the last of several times. It is not committed.
+    The record is not at fault: it was in work each time that this happened. It is not committed.
     """
 
     what = "in work when the workers broke down {} times"

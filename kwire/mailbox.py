@@ -45,7 +45,7 @@ class Awaited(Protocol):
 
 
 class Mailbox:
-    """One per consumer, shared by its two threads.
+    """The two queues between the threads of one consumer.
 
     Args:
         new_waiter: `threading.Lock`, except where the application is no thread.

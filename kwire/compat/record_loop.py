@@ -51,7 +51,7 @@ class RecordLoop(Generic[K, V]):
         partitions: Collection[TopicPartition] | None = None,
         goes_on: bool = True,
     ) -> T:
-        """What `made` makes of the next records, so many at most; of none if a poll is needed first.
+        """What `made` makes of the next records, this many at most; of none if a poll is needed first.
 
         Args:
             partitions: The partitions to take records of; by default all.

@@ -76,8 +76,8 @@ class ConsumerConfig(SecurityConfig):
     )
     client_dns_lookup: ClientDnsLookup = setting(
         ClientDnsLookup.USE_ALL_DNS_IPS,
-        "What a bootstrap server's name stands for: one broker with all its addresses (KIP-302), or a broker for each "
-        "address, under the name that the address leads back to (KIP-235).",
+        "How to use the addresses of a bootstrap server's name: as addresses of one broker (KIP-302), or each as a "
+        "broker of its own, under the canonical name of the address (KIP-235).",
         choice(ClientDnsLookup),
     )
     client_id: str = setting("", "How brokers name this client in logs and quotas; made up when empty.", text())
@@ -100,7 +100,7 @@ class ConsumerConfig(SecurityConfig):
     partition_assignment_strategy: tuple[str | NamedAssignor, ...] = setting(
         ("range", "cooperative-sticky"),
         "How the partitions are shared out, the preferred way first: range, roundrobin, sticky, cooperative-sticky, "
-        "or an Assignor of your own.",
+        "or an Assignor of your own. Only with group_protocol=classic.",
         strategies(),
     )
     group_remote_assignor: str | None = setting(
@@ -110,17 +110,25 @@ class ConsumerConfig(SecurityConfig):
         shown_default="the broker's choice",
     )
     session_timeout_ms: int = setting(
-        45_000, "Without a heartbeat for this long, the broker takes the member for dead.", integer(1)
+        45_000,
+        "If no heartbeat arrives for this long, the broker removes the member. Only with group_protocol=classic: "
+        "otherwise the broker decides.",
+        integer(1),
     )
     heartbeat_interval_ms: int = setting(
-        3_000, "Time between heartbeats; below session_timeout_ms, best a third of it.", integer(1)
+        3_000,
+        "Time between heartbeats; below session_timeout_ms, best a third of it. Only with group_protocol=classic.",
+        integer(1),
     )
     max_poll_interval_ms: int = setting(
-        300_000, "Without a poll for this long, the member leaves; also how long a rebalance waits.", integer(1)
+        300_000,
+        "Without a poll for this long, the member leaves; also how long a rebalance waits for this member.",
+        integer(1),
     )
     enable_async_revocation: bool = setting(
         False,
-        "Give partitions back one poll after they are asked for, or later: see delay_revoke (KIP-983); kwire's own.",
+        "When the group asks for partitions, return no more of their records, and give them back in the next poll, or "
+        "later with delay_revoke (KIP-983); kwire's own.",
         boolean(),
     )
 
@@ -143,7 +151,9 @@ class ConsumerConfig(SecurityConfig):
     parallel_rebalance_head_share: float = setting(
         0.5, "The share of fetched bytes that the newest records have, while there is a lag: between 0 and 1.", share()
     )
-    parallel_rebalance_children: int = setting(1, "How many cursors share a long lag.", integer(1, MOST_CHILDREN))
+    parallel_rebalance_children: int = setting(
+        1, "How many child cursors share a long lag; each reads a part of it.", integer(1, MOST_CHILDREN)
+    )
 
     # --- offsets ------------------------------------------------------------------------------------------------
     auto_offset_reset: OffsetReset = setting(
@@ -190,8 +200,8 @@ class ConsumerConfig(SecurityConfig):
     )
     fetch_buffer_bytes: int = setting(
         64 * MIB,
-        "The most that is fetched ahead of poll (KIP-81). A poll that has a quarter of it, or 3 MiB, takes no further "
-        "fetch. kwire's own.",
+        "The most that is fetched ahead of poll (KIP-81). A poll adds no more records once it has 3 MiB, or a "
+        "quarter of this, if that is less. kwire's own.",
         integer(1, MAX_LONG),
     )
 
@@ -214,8 +224,9 @@ class ConsumerConfig(SecurityConfig):
     )
     metadata_cluster_check_enable: bool = setting(
         True,
-        "Have brokers check that they are the broker, of the cluster, that a connection is meant for (KIP-1242). If "
-        "not, the client starts from bootstrap_servers again. Needs metadata_recovery_strategy=rebootstrap.",
+        "Send the expected cluster and broker ids when connecting, so that a broker can refuse a connection that is "
+        "meant for another one (KIP-1242). After a refusal the client starts from bootstrap_servers again. Needs "
+        "metadata_recovery_strategy=rebootstrap.",
         boolean(),
     )
     exclude_internal_topics: bool = setting(True, "Keep Kafka's own topics out of subscribed patterns.", boolean())
@@ -251,7 +262,7 @@ class ConsumerConfig(SecurityConfig):
     # --- events -------------------------------------------------------------------------------------------------
     on_event: OnEvent | None = setting(
         None,
-        "A function that is called with events, which operators want to know at once, in a thread of its own; kwire's "
+        "A function that is called, in a thread of its own, with events that operators want to know at once; kwire's "
         "own.",
         event_listener(),
     )

@@ -101,7 +101,10 @@ class SecurityConfig:
         credentials_provider(),
     )
     sasl_jaas_config: Secret | None = setting(
-        None, "The login as the Java client has it; says the same as the settings beside it.", secret(), is_secret=True
+        None,
+        "The login in Java's form. It replaces the other login settings, such as sasl_username and sasl_password.",
+        secret(),
+        is_secret=True,
     )
     sasl_kerberos_service_name: str | None = setting(
         None, "The name of the brokers' Kerberos service.", optional_text(), shown_default="kafka"
@@ -130,7 +133,7 @@ class SecurityConfig:
     )
     sasl_oauthbearer_jwt_retriever_class: str | None = setting(
         None,
-        "Java's class that gets tokens; kwire goes by its name.",
+        "The name of Java's class that gets tokens; kwire does what this class does.",
         optional_text(),
         shown_default="what the other settings say",
     )
@@ -157,7 +160,9 @@ class SecurityConfig:
         300, "How long assertions are valid.", integer(0, 86_400)
     )
     sasl_oauthbearer_assertion_claim_nbf_seconds: int = setting(
-        60, "How long before it is made an assertion begins to be valid.", integer(0, 3_600)
+        60,
+        "How far in the past an assertion's validity begins, counted from when it is made: clocks may differ.",
+        integer(0, 3_600),
     )
     sasl_login_connect_timeout_ms: int | None = setting(
         None, "How long connecting to the login server may take.", optional_integer(1), shown_default="10000"
@@ -175,7 +180,10 @@ class SecurityConfig:
         0.8, "A token is renewed after this share of its life.", number(0.5, 1.0)
     )
     sasl_login_refresh_window_jitter: float = setting(
-        0.05, "Up to this share of its life, by chance, a token is renewed later than that.", number(0.0, 0.25)
+        0.05,
+        "A random delay of the renewal: at most this share of the token's life, added to "
+        "sasl_login_refresh_window_factor.",
+        number(0.0, 0.25),
     )
     sasl_login_refresh_min_period_seconds: int = setting(
         60, "A token is used at least for this long, if its life allows.", integer(0, 900)

@@ -2,10 +2,10 @@
 Where an event loop's tasks use the consumer, read "task" for "thread".
 
 The guard lies around every call of a facade except `wakeup()` and the two that pass keys on (KIP-944). Nobody ever
-waits for access: who must not have it is refused. Calls nest, because callbacks run inside calls, so access is a stack
-of *levels*: the ground, from which anybody may call, and one more for each callback that runs. Calls are made from the
-topmost level, by one thread at a time: from a callback's level by the thread the callback runs on, and by a thread
-that was given the level's key. The level ends with the callback, and the key with the level.
+waits for access: a caller that must not have it is refused. Calls nest, because callbacks run inside calls, so access
+is a stack of *levels*: the ground, from which anybody may call, and one more for each callback that runs. Calls are
+made from the topmost level, by one thread at a time: from a callback's level by the thread the callback runs on, and by
+a thread that was given the level's key. The level ends with the callback, and the key with the level.
 
 KIP-944 makes a key for each call. Here a callback has one, because of what the call does when the callback is over: a
 thread that still had the call's key could join in while the call collects records. One difference from the KIP: when

@@ -52,7 +52,7 @@ def milliseconds(timeout: Timeout) -> float:
 def checked_max_records(max_records: object) -> int:
     """How many records a poll is to return at most."""
     if isinstance(max_records, bool) or not (most := _whole_number("max_records", max_records, MAX_POLL_RECORDS)):
-        raise InvalidArgumentError(f"max_records is at least 1, not {max_records!r}")
+        raise InvalidArgumentError(f"max_records must be at least 1, not {max_records!r}")
     return most
 
 
@@ -86,10 +86,10 @@ def checked_topic(topic: object) -> str:
     """A topic's name. Whether Kafka likes it is for the broker to say; here it must be text that can be sent."""
     if not isinstance(topic, str):
         if isinstance(topic, Mapping):  # it may hold a password
-            raise InvalidArgumentError("a dictionary of settings stands in front of the topics, and is the only one")
+            raise InvalidArgumentError("a dictionary of settings must be the first argument, and there can be only one")
         if isinstance(topic, Pattern | SubscriptionPattern):
             raise InvalidArgumentError(f"topics that a pattern finds are for subscribe(): subscribe({topic!r})")
-        raise InvalidArgumentError(f"a topic is named by text, not by {topic!r}")
+        raise InvalidArgumentError(f"a topic name must be a str, not {topic!r}")
     if not topic.strip():
         raise InvalidArgumentError(f"a topic name cannot be {topic!r}")
     return _checked_text("topic name", topic)

@@ -78,7 +78,8 @@ class _Release:
 
 
 class CallbackRunner(Generic[K, V]):
-    """One for each consumer. Its methods are called inside poll, commit_sync, unsubscribe and close, nowhere else.
+    """Runs rebalance and commit callbacks, and raises errors. One for each consumer. Its methods are called inside
+    poll, commit_sync, unsubscribe and close, nowhere else.
 
     Args:
         consumer: What the callbacks are given, behind a view that expires.
@@ -169,7 +170,7 @@ class CallbackRunner(Generic[K, V]):
 
     def _next(self) -> Steps[BackgroundEvent | None]:
         """The next event to handle. While partitions are being given up, no other rebalance callback runs. Without
-        asynchronous revocation nothing at all is handled: that waits for one commit, and not for the application."""
+        asynchronous revocation no event at all is handled meanwhile: the release waits only for one commit."""
         if self._request is not None:
             yield from self._go_on(self._request)
         if self._request is None:

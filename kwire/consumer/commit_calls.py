@@ -19,7 +19,7 @@ from kwire.unfinished import is_coroutine
 
 
 class CommitCalls(Generic[K, V]):
-    """Part of a `ConsumerSession`."""
+    """The calls about commits. Part of a `ConsumerSession`."""
 
     def __init__(self, state: ConsumerState[K, V], callbacks: CallbackRunner[K, V]) -> None:
         self._state = state

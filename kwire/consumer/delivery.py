@@ -131,7 +131,7 @@ LoopMark: TypeAlias = tuple[_HandedOut[K, V], Record[K, V] | None]
 
 
 class Delivery(Generic[K, V]):
-    """Used by the application thread alone."""
+    """What polls have handed to the application, and how far it got. Used by the application thread alone."""
 
     def __init__(self) -> None:
         self._now: _HandedOut[K, V] = _HandedOut([])
@@ -172,8 +172,8 @@ class Delivery(Generic[K, V]):
         return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
     def hand_out(self, view: AssignmentView, most: int, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
-        """A poll is about to return the pending chunks that are due, up to so many records; for a loop, all of them. If
-        none of them has a record, it returns nothing, and they become `passed`.
+        """A poll is about to return the pending chunks that are due, up to this many records; for a loop, all of them.
+        If none of them has a record, it returns nothing, and they become `passed`.
 
         Chunks that a seek or a rebalance has made stale are dropped; those of a paused partition wait for `resume`.
         """
@@ -244,8 +244,8 @@ class Delivery(Generic[K, V]):
         self._now = _HandedOut(self._now.pending, (), loop.whole())
 
     def take(self, most: int, partitions: Collection[TopicPartition] | None = None) -> Sequence[PartitionRecords[K, V]]:
-        """The next records of the loop at once, of so many at most, and of these partitions if some are named; none
-        when the next poll is due. The loop goes on behind them."""
+        """The next records of the loop at once, at most `most`, only of `partitions` if they are given; none when the
+        next poll is due. The loop goes on behind them."""
         loop = self._now.loop
         if loop is None or loop.is_due():
             return ()
@@ -369,7 +369,7 @@ def _row_of(record: Record[K, V], chunk: PartitionRecords[K, V]) -> int | None:
 def _parted(
     chunks: Sequence[PartitionRecords[K, V]], most: int
 ) -> tuple[list[PartitionRecords[K, V]], list[PartitionRecords[K, V]]]:
-    """The chunks in two parts: so many records at most, and the rest."""
+    """The chunks in two parts: at most `most` records, and the rest."""
     taken: list[PartitionRecords[K, V]] = []
     for index, chunk in enumerate(chunks):
         if most < len(chunk):

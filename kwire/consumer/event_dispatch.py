@@ -69,4 +69,4 @@ class EventDispatcher:
                 log.exception("on_event raised over %r", event)
             self._taken += 1
         if self._dropped:
-            log.warning("on_event was too slow: %d events were not told", self._dropped)
+            log.warning("on_event was too slow: %d events were dropped", self._dropped)

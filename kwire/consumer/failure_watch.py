@@ -6,7 +6,8 @@ import sys
 
 
 class FailureWatch:
-    """Asked in the thread, or the task, that polls."""
+    """Tells whether the program fails over the records of the last poll. Asked in the thread, or the task, that
+    polls."""
 
     def __init__(self) -> None:
         self._amid: BaseException | None = None

@@ -277,7 +277,7 @@ def _problem(listener: object, name: str, *, may_await: bool) -> str | None:
 
 
 def uncallable_with(function: object, arguments: int) -> str | None:
-    """Why this cannot be called with so many positional arguments; None if it can, or does not say."""
+    """Why this cannot be called with this many positional arguments; None if it can, or does not say."""
     if not callable(function):
         return "cannot be called"
     try:

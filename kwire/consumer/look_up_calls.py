@@ -14,7 +14,7 @@ from kwire.model import OffsetAndTimestamp, PartitionInfo, TopicPartition
 
 
 class LookUpCalls:
-    """Part of a `ConsumerSession`."""
+    """The calls about topics and offsets of brokers. Part of a `ConsumerSession`."""
 
     def __init__(self, link: NetworkLink) -> None:
         self._link = link

@@ -35,11 +35,11 @@ CLOSE_GRACE_MS = 100.0
 
 
 class NetworkLink:
-    """Used by the application thread. Its network thread does not run before `start`.
+    """Starts and ends one network thread, and asks it questions. Used by the application thread.
 
     Args:
         assignors: For a group whose members assign partitions.
-        children: So many child cursors fetch into the buffer as well.
+        children: How many child cursors there are. Each fetches into a buffer of its own.
 
     Attributes:
         leaves_wakeup: Answers whether the caller leaves a pending wakeup to another task: to the one that polls, which

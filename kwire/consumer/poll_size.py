@@ -6,7 +6,7 @@ import math
 
 from kwire.config.consumer_config import DEFAULT_MAX_POLL_RECORDS
 
-# A poll costs as much as a hundred records. With so many at a time that share is no longer seen.
+# A poll costs as much as a hundred records. With this many at a time, its share is too small to see.
 LOOP_RECORDS = 10_000
 # A loop that takes longer for what it got than this has enough at a time: other partitions, newer records and a
 # rebalance wait until it is through with them.
@@ -53,5 +53,5 @@ class PollSize:
         self._returned = 0
 
     def returned(self, records: int) -> None:
-        """The poll returns so many."""
+        """The poll returns this many records."""
         self._returned = records

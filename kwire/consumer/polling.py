@@ -123,7 +123,7 @@ class Polling(Generic[K, V]):
         return self.size.most - self._delivery.due_count(self._mailbox.view)
 
     def collect(self, least: int = 1) -> None:
-        """Collect what a poll may return, and go on until there are so many records, or no more at hand. What a poll
+        """Collect what a poll may return, and go on until there are this many records, or no more at hand. What a poll
         collected that raised comes first, alone."""
         view, pending = self._mailbox.view, self._delivery.pending
         self._is_at_error = False
@@ -261,7 +261,7 @@ class Polling(Generic[K, V]):
 
 
 def _next_portion(portion: int, records: int, took_ms: float) -> int:
-    """How many to decode at a time, after so many took that long."""
+    """How many to decode at a time, after this many took that long."""
     if took_ms > PORTION_MS:
         return max(1, int(records * PORTION_MS / took_ms))
     was_quick = records >= portion and took_ms < PORTION_MS / 2

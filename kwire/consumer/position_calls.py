@@ -21,7 +21,7 @@ from kwire.model import Cursor, K, LogEnds, OffsetAndMetadata, TopicPartition, V
 
 
 class PositionCalls(Generic[K, V]):
-    """Part of a `ConsumerSession`."""
+    """The calls about positions. Part of a `ConsumerSession`."""
 
     def __init__(self, state: ConsumerState[K, V], polling: Polling[K, V]) -> None:
         self._state = state

@@ -15,7 +15,7 @@ NONE: Partitions = frozenset()
 
 
 class Revocation:
-    """One for each consumer."""
+    """The partitions that are to be given back, that wait another poll, and that were lost. One for each consumer."""
 
     __slots__ = ("_is_told", "has_news", "lost", "revoke_next", "revoke_thereafter")
 

@@ -200,8 +200,9 @@ class ConsumerSession(Generic[K, V]):
 
         Args:
             to_loop: The records are handed out one by one, by `Delivery.iterate`.
-            least: How many records to return at least, and no more than the poll may return. Fewer stay for the next
-                poll, even at the deadline, unless an error follows them. (Not on an event loop.)
+            least: The smallest number of records to return; at most what the poll may return. If there are fewer at the
+                deadline, the poll returns none, and the next poll has them, unless an error follows them. Not on an
+                event loop.
         """
         if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
@@ -280,7 +281,7 @@ class ConsumerSession(Generic[K, V]):
         if config.enable_parallel_rebalance:
             raise IllegalStateError(
                 "with enable_parallel_rebalance=True a transactional producer must not commit for this consumer: it "
-                "would write over the record of what is still to be caught up"
+                "would overwrite the metadata that says which records are still to be read"
             )
         view = self.state.view
         if view.is_group and view.epochs and not view.is_member:

@@ -17,7 +17,7 @@ from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 
 class ConsumerState(Generic[K, V]):
-    """One for each consumer, used by the application thread.
+    """What the application's side of one consumer knows. Used by the application thread.
 
     Attributes:
         assignment: The partitions it has, as far as the application was told. Changes inside poll, assign, unsubscribe

@@ -170,8 +170,8 @@ class Consumer(Facade[K, V]):
             max_records: How many records to return at most; by default `max_poll_records`.
 
         Returns:
-            Up to `max_records` records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`), no further
-                fetch is added.
+            Up to `max_records` records. Once they take 3 MiB (or a quarter of `fetch_buffer_bytes`, if that is less),
+                no more are added.
 
         Raises:
             NoOffsetForPartitionError, OffsetOutOfRangeError, LogTruncationError: The reset policy is "none".

@@ -76,7 +76,7 @@ def _of_no_rows(column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Ar
 
 
 def _where(chunks: Sequence[PartitionRecords[K, V]], make_first: Callable[[int], object]) -> str:
-    """From which record on no column can be made. `make_first` makes one of so many rows at the beginning."""
+    """From which record on no column can be made. `make_first` makes one of this many rows at the beginning."""
 
     def fails(rows: int) -> bool:
         try:

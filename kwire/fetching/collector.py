@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kwire.fetching.deserializing import Deserializers
     from kwire.fetching.open_fetch import OpenFetch
 
-# A poll's records are collected in so many portions: the fewer, the coarser the shares of one poll.
+# A poll's records are collected in this many portions: the fewer, the coarser the shares of one poll.
 PORTIONS = 4
 
 
@@ -34,7 +34,7 @@ class FetchCollector(Generic[K, V]):
 
     Attributes:
         buffers: One for each cursor.
-        most_bytes: A poll takes no more records once those it has take so many bytes.
+        most_bytes: A poll takes no more records once those it has take this many bytes.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
     """

@@ -263,7 +263,7 @@ class Records(Generic[K, V]):
         return self._sorted().get(partition_or_topic, ())
 
     def _sorted(self) -> Mapping[TopicPartition, Sequence[PartitionRecords[K, V]]]:
-        """The chunks by partition, in the order of delivery; for who asks by partition."""
+        """The chunks by partition, in the order of delivery; for callers that ask by partition."""
         if self._by_partition is not None:
             return self._by_partition
         found: dict[TopicPartition, list[PartitionRecords[K, V]]] = {}

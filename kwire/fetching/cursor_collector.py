@@ -116,7 +116,7 @@ class CursorCollector(Generic[K, V]):
     def collect_from(
         self, current: OpenFetch, view: AssignmentView, into: Pending[K, V], most: int, *, keep_failures: bool
     ) -> Collected[K, V]:
-        """Add up to so many of this fetch's records to what is pending; see `collect`."""
+        """Add up to this many of this fetch's records to what is pending; see `collect`."""
         entry = self._next_entry(current, most, keep_failures=keep_failures)
         into.append(entry)
         entry.settle()

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 
 class DecodeAhead:
-    """One fetch at a time. Each has a thread of its own: to start one takes a fiftieth of what decoding takes, and none
-    is left when the consumer is closed.
+    """Decodes the next fetch in a thread. One fetch at a time. Each has a thread of its own: to start one takes a
+    fiftieth of what decoding takes, and none is left when the consumer is closed.
 
     Args:
         decoded: Opens a fetch, and decodes the first portion of it.

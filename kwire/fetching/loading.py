@@ -33,7 +33,7 @@ def begin_loading() -> None:
         try:
             thread.start()
         except RuntimeError:
-            return  # the system has no thread left: who needs it first loads it
+            return  # the system has no thread left: the first that needs it loads it
         _loading = thread
 
 
@@ -64,6 +64,6 @@ def _load() -> None:
 
             import kwire.fetching.open_fetch  # noqa: F401
     except Exception:  # the process has no file descriptor left, perhaps
-        log.debug("cannot be loaded ahead: who needs it first loads it, or raises why", exc_info=True)
+        log.debug("cannot be loaded ahead: the first that needs it loads it, or raises why", exc_info=True)
         return
     _loaded.set()

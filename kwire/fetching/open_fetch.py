@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 PORTION_BYTES = 3 * 1024 * 1024
 # What is packed in less is the last portion, as a rule.
 LAST_BYTES = PORTION_BYTES // 2
-# Of so many fetches that are open, the next portion is inflated ahead.
+# This many open fetches have their next portion inflated ahead.
 MOST_AHEAD = 4
 _NOTHING_DECODED = empty_columns()
 
@@ -59,7 +59,7 @@ class CollectProgress(NamedTuple):
     size_bytes: int = 0
 
     def size_of(self, rows: int) -> float:
-        """What so many of the decoded rows take on average, so that all of them are the whole."""
+        """The average size of this many decoded rows; the sizes of all rows add up to the whole."""
         return self.size_bytes * rows / self.rows if rows else 0.0
 
     def is_end(self, row: int) -> bool:
@@ -122,7 +122,7 @@ class OpenFetch:
         return self.progress.is_end(self.progress.row)
 
     def next_rows(self, max_records: int) -> tuple[RecordColumns, OffsetAndMetadata]:
-        """Up to so many records, and the position behind them; the same again, until `progress` is set behind them.
+        """Up to this many records, and the position behind them; the same again, until `progress` is set behind them.
         No rows: the fetch is finished.
 
         Raises:
@@ -182,7 +182,7 @@ class OpenFetch:
         return found.inflation if found is not None and found.batches is batches else None
 
     def behind(self, rows: int, position: OffsetAndMetadata) -> CollectProgress:
-        """How far it is collected once so many of the next rows are; `position` is behind them."""
+        """How far it is collected once this many of the next rows are; `position` is behind them."""
         _, batches, error, columns, decoded, row, size_bytes = self.progress
         return CollectProgress(position, batches, error, columns, decoded, row + rows, size_bytes)
 

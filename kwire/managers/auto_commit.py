@@ -16,7 +16,7 @@ FAILURES_WORTH_A_WARNING = 5
 
 
 class AutoCommitTimer:
-    """Runs while there is something to commit. One commit at a time."""
+    """Says when to commit automatically. Runs while there is something to commit. One commit at a time."""
 
     def __init__(self, interval_ms: float, backoff: Backoff) -> None:
         self._first_ms = interval_ms

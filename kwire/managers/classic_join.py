@@ -121,7 +121,9 @@ class ClassicJoin:
         try:
             members = read_subscriptions(answer.members)
             if leads and answer.member_id not in members:  # its plan would leave everybody without partitions
-                raise ProtocolError(f"JoinGroup made {answer.member_id!r} leader of a group in which it is not")
+                raise ProtocolError(
+                    f"JoinGroup names {answer.member_id!r} as the leader, but does not list it as a member"
+                )
         except ProtocolError as error:
             self._refuse(error, now_ms)
             return
@@ -135,9 +137,8 @@ class ClassicJoin:
             member.fire(ClassicEvent.JOINED_AS_LEADER)  # `maybe_assign` comes next
             return
         if answer.leader == answer.member_id or is_predecessor(answer.leader, identity):
-            self._leader.lead_on(
-                topics_of(members) | self._subscription.topics
-            )  # the plan it made before its restart stands
+            # The plan it made before its restart stands.
+            self._leader.lead_on(topics_of(members) | self._subscription.topics)
         else:
             self._leader.follow()
         member.fire(ClassicEvent.JOINED_AS_FOLLOWER)

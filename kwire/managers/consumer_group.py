@@ -1,4 +1,4 @@
-"""Membership in a group of the consumer protocol (KIP-848); over 400 lines, as one machine's events are fired here.
+"""Membership in a group of the consumer protocol (KIP-848). Long: all events of one state machine are fired here.
 
 Follow a rebalance here: the answer to a heartbeat holds a target assignment -> `_take_target` -> RECONCILING, where
 `poll` asks the application thread for one step after the other (`consumer_reconciliation.py`), until the callback for

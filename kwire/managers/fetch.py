@@ -1,4 +1,5 @@
-"""Fetch; over 500 lines, as which broker is asked and what its answer does to positions is one decision per partition.
+"""Fetches records. Long, because one decision for each partition says which broker is asked, and what its answer does
+to the position.
 
 Keeps one request in flight on each connection to a broker that leads something wanted, while the buffer has room.
 
@@ -509,7 +510,7 @@ class FetchManager:
             return fetch
         if batch is not None and batch.next_offset > MAX_OFFSET:
             self.block(partition, now_ms)
-            problem = f"a record batch whose last offset is {batch.last_offset}: there is none behind it to go on at"
+            problem = f"a record batch whose last offset is {batch.last_offset}: no offset can follow it"
             self._raise(CorruptRecordError(problem).at(*partition.topic_partition, partition.fetch_offset))
             return None
         if batch is None or batch.next_offset <= partition.fetch_offset:

@@ -84,7 +84,7 @@ class FetchConnection:
         self.error: KafkaError | None = None
 
     def wait_ms(self, most_ms: float, now_ms: float) -> float:
-        """How long the broker may wait for records: at most as long as the last seek is ago, but for a short while. A
+        """How long the broker may wait for records: at most the time since the last seek, but at least 10 ms. A
         partition that is sought meanwhile may have to wait for the answer, and one seek is often followed by another.
         """
         return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.sought_at_ms))

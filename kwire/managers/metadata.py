@@ -115,7 +115,10 @@ class MetadataManager:
     def rebootstrap_required(self, now_ms: float) -> None:
         """A broker says that this client's metadata is of no use to it (KIP-1102)."""
         if self._rebootstrap_trigger_ms is None:
-            log.warning("a broker wants this client to start from its bootstrap servers again; it may not")
+            log.warning(
+                "a broker asks this client to start from its bootstrap servers again; "
+                "metadata_recovery_strategy=none forbids it"
+            )
         else:
             self._rebootstrap("a broker asks for it", now_ms)
 

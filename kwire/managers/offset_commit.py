@@ -98,7 +98,7 @@ class OffsetCommitManager:
         self._commits: deque[PendingCommit] = deque()
         """All commits whose outcome has not been told, in the order they were made."""
         self._unsent: deque[PendingCommit] = deque()
-        """Those that are not in flight. A turn looks at these alone: who commits each record has many in flight."""
+        """Those that are not in flight. A turn looks at these alone: many may be in flight."""
         self.has_settled = False
         self.needs_others = False
         self._under_way: Counter[Destination] = Counter()

@@ -68,7 +68,8 @@ class _Lookup:
 
 
 class OffsetFetchManager:
-    """Look-ups are retried with back-off until they are answered, refused for good, or given up."""
+    """Looks up committed offsets. Look-ups are retried with back-off until they are answered, refused for good, or
+    given up."""
 
     def __init__(
         self, group_id: str | None, coordinator: FindCoordinatorManager, member: Committer, backoff: Backoff

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from kwire.subscription.subscription import Subscription
 
 WAITS_IN_A_ROW = 2
-"""So many answers have to leave a lag behind and find the application waiting: a short lag is not worth a connection.
+"""This many answers have to leave a lag behind and find the application waiting: a short lag is not worth a connection.
 """
 RETRY_AFTER_MS = 60_000.0
-"""A broker may allow a client few connections. After a failure it is asked for one more so much later."""
+"""A broker may allow a client few connections. After a failure another one is tried only after this time."""
 NOTHING: frozenset[TopicPartition] = frozenset()
 
 

@@ -139,7 +139,7 @@ class ConsumedMetrics:
     def collected(
         self, tp: TopicPartition, records: int, size_bytes: float, answer: AnswerCounts, now_ms: float
     ) -> None:
-        """So many records of an answer were collected. Their size may be a share of a batch's, so no whole number."""
+        """This many records of an answer were collected. Their size may be a share of a batch's, so no whole number."""
         topic = self._topics.get(tp.topic) or self._new_topic(tp.topic)
         topic.records.record(records, now_ms)
         topic.bytes.record(size_bytes, now_ms)

@@ -55,7 +55,7 @@ class ShortTurns:
         self._concerns_others |= not kinds <= CONCERN_NO_OTHERS
 
     def begin(self, managers: RequestManagers, client: NetworkClient, answers: int, now_ms: float) -> float | None:
-        """Begin a turn, after the handlers of so many answers.
+        """Begin a turn, after the handlers of this many answers.
 
         Returns:
             When the next turn is due, if this one may end here.

@@ -76,7 +76,7 @@ class TcpStream:
         return max(1, much_bytes)
 
     def _wake_at(self, byte_count: int) -> None:
-        """Be readable from so many bytes on, or when no more will come."""
+        """Be readable from this many bytes on, or when no more will come."""
         if byte_count != self._wakes_at_bytes:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, byte_count)
             self._wakes_at_bytes = byte_count

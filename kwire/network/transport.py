@@ -21,7 +21,7 @@ class ByteStream(Protocol):
         """Fill some of the buffer and return how much; 0 means the peer has closed. Cancelled, it has taken nothing.
 
         Args:
-            missing_bytes: How many bytes complete the answer. This may wait until so many are there, but need not.
+            missing_bytes: How many bytes complete the answer. This may wait until this many are there, but need not.
         """
         ...
 

@@ -54,7 +54,7 @@ _offset_of = itemgetter(Record._fields.index("offset"))
 
 @dataclass(slots=True, eq=False)
 class _Entry(Generic[K, V]):
-    """A run, and the work that it is of. So many of its items as `reported` are counted as done. Records with
+    """A run, and the work that it is of. The first `reported` of its items are counted as done. Records with
     `superseded` offsets are delivered once more: what comes of them here does not matter."""
 
     run: Run[K, V]
@@ -116,7 +116,7 @@ class Dispatcher(Generic[K, V]):
         self._failures = Failures(options.retry, stops=options.on_failure is OnFailure.STOP)
         self._queues: OrderedQueues[K, V] = OrderedQueues(options.ordering)
         self._may_merge = options.ordering is not Ordering.PARTITION and options.batch_size is None
-        """Whether a run may be made of several queues: a batch is of one."""
+        """Whether a run may have records of several queues. A batch has records of one queue."""
         self._by_key = options.ordering is Ordering.KEY
         self._has_unreadable = False
         """Whether a record was met that cannot be deserialized."""
@@ -282,7 +282,7 @@ class Dispatcher(Generic[K, V]):
 
     def give_up_retries(self) -> None:
         """Try nothing again any more: records that have failed stay undone, and so do those behind them
-        in its partition."""
+        in their partitions."""
         self._gives_up_retries = True
         waiting = [entry for entry in self._entries.values() if entry.is_waiting]
         if waiting:

@@ -61,7 +61,7 @@ class Failures:
         self._warn_at_ms = -NEVER_MS
 
     def of_handler(self, source: Source, offset: int, attempts: int, error: BaseException, now_ms: float) -> Verdict:
-        """The handler has failed over this record so many times, now with this error."""
+        """The handler has failed over this record this many times, now with this error."""
         delay_ms = self._retry.delay_ms(attempts, error)
         if delay_ms is not None:
             log.log(self._level(now_ms), "%s offset %d: attempt %d failed: %r", source, offset, attempts, error)
@@ -73,7 +73,7 @@ class Failures:
         return _stop(ProcessingError(partition_of(source), offset, attempts, repr(error)), error)
 
     def of_workers(self, source: Source, offset: int, breakdowns: int, error: BaseException, reason: str) -> Verdict:
-        """The workers, or the dead-letter function, have broken down over this record so many times. That is no fault
+        """The workers, or the dead-letter function, have broken down over this record this many times. That is no fault
         of the record: it is tried again, and at last the processor stops."""
         log.warning("%s offset %d: in work when this happened: %s", source, offset, reason)
         if breakdowns >= MOST_BREAKDOWNS:

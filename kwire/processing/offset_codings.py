@@ -121,7 +121,7 @@ def _write_rice(runs: Runs, *, of_finished: bool) -> bytes | None:
 
 
 def _rice(number: int, low_bits: int) -> str:
-    """So many ones as the upper part counts, a zero, and the lower part."""
+    """This many ones as the upper part counts, a zero, and the lower part."""
     lower = format(number & (1 << low_bits) - 1, f"0{low_bits}b") if low_bits else ""
     return "1" * (number >> low_bits) + "0" + lower
 

@@ -84,7 +84,7 @@ class Retry:
         object.__setattr__(self, "_delays", Backoff(self.backoff * 1000.0, self.backoff_max * 1000.0))
 
     def delay_ms(self, attempts: int, error: BaseException) -> float | None:
-        """How long to wait after so many failed attempts. None: the record has failed for good."""
+        """How long to wait after this many failed attempts. None: the record has failed for good."""
         if not isinstance(error, Exception) or isinstance(error, RecordDeserializationError):
             return None
         if isinstance(error, self.terminal):

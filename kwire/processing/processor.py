@@ -53,7 +53,7 @@ class Processor(Generic[K, V]):
         executor: A `concurrent.futures.Executor` that calls the handler, instead of the processor's own threads. With a
             pool of processes, handler and records have to be picklable.
         backend: The event loop of an async handler: "asyncio" or "trio".
-        batch_size: The handler is called with lists of up to so many records, all of one partition (with
+        batch_size: The handler is called with lists of up to `batch_size` records, all of one partition (with
             `ordering="key"`, of one key). A batch succeeds or fails as a whole.
         rate_limit: How many records a second are handled at most, by all workers. What was not used of the last 0.1 s
             may be used at once.
@@ -69,7 +69,7 @@ class Processor(Generic[K, V]):
             enough.
         max_buffered_records: How many records wait or are in work at most; those of one poll may come on top.
         max_buffered_bytes: The same for the bytes of their keys and values.
-        watchdog: After so many seconds in which no record was done, though there are some, a warning is logged.
+        watchdog: Seconds without a finished record after which a warning is logged, if there are records to handle.
 
     Raises:
         InvalidArgumentError: A bad argument.

@@ -58,7 +58,7 @@ BETWEEN_WARNINGS_MS = 30_000.0
 
 
 class ProcessorLoop(Generic[K, V]):
-    """Used by one thread. `stop` and `status` are for any.
+    """Polls, hands records to workers, and commits. Used by one thread. `stop` and `status` are for any.
 
     Args:
         consumer: Lent to the loop while it runs.
@@ -358,7 +358,7 @@ class ProcessorLoop(Generic[K, V]):
         """Commit what is done, and leave the consumer to the next one who uses it. Each step may be taken twice: if a
         Ctrl-C ends this, the consumer has it done before its next poll."""
         consumer = self._consumer
-        self.dispatcher.drop_all()  # who is left alone in the middle of a run ends with the record it is at
+        self.dispatcher.drop_all()  # a worker that is not waited for ends after its current record
         self.workers.close()
         self._wake_poll, self._is_running = _wake_nobody, False
         consumer._session.describes_loan = None

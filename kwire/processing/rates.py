@@ -19,7 +19,7 @@ _SPAN_S = 10
 
 
 class TokenBucket:
-    """A rate limit: so many records a second, and at once what was saved up in the last tenth of a second.
+    """A rate limit: this many records a second, and at once what was saved up in the last tenth of a second.
 
     Args:
         per_second: None for no bound.
@@ -39,7 +39,7 @@ class TokenBucket:
         return self._tokens
 
     def take(self, count: int) -> None:
-        """So many go. A batch may be more than is available: the next ones wait for longer."""
+        """This many records go. A batch may be more than is available: the next ones wait for longer."""
         self._tokens -= count
 
     @property
@@ -78,7 +78,7 @@ class Times:
         self._counts = [0] * _BUCKETS
 
     def add(self, each_ms: float, count: int) -> None:
-        """So many records took so long each."""
+        """This many records took this long each."""
         bucket = ceil(_BUCKETS_PER_DOUBLING * log2(max(each_ms, _LEAST_MS) / _LEAST_MS))
         self._counts[min(bucket, _BUCKETS - 1)] += count
 

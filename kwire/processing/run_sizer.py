@@ -83,11 +83,11 @@ class RunSizer(Generic[K, V]):
         return self._ms_each >= _SLOW_MS
 
     def begin(self, records: int) -> None:
-        """So many are handed out."""
+        """This many records are handed out."""
         self._bucket.take(records)
 
     def tried(self, items: int, took_ms: float) -> None:
-        """A run of so many has come back."""
+        """A run of this many records has come back."""
         if items:
             each_ms = took_ms / items
             weighs = _NEWEST_WEIGHS if self._has_seen else 1.0

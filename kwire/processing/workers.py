@@ -139,7 +139,7 @@ class Run(Generic[K, V]):
 
     @property
     def done(self) -> int:
-        """How many items are done with; while it is out, at least so many: one may be in the worker's hands."""
+        """How many items are done with; while it is out, at least this many: one may be in the worker's hands."""
         return max(self.began_at, len(self.items) - len(self.todo) - self.is_out)
 
     @property

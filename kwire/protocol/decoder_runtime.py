@@ -56,7 +56,7 @@ def bad_length(length: int, left: int) -> MalformedError:
 
 
 def bad_count(count: int, left: int, room: int) -> MalformedError:
-    """Why an array cannot have so many elements, or must not."""
+    """Why an array cannot have this many elements, or must not."""
     if count > MAX_ARRAY_ELEMENTS:
         return MalformedError(f"an array of {count} elements, of which {MAX_ARRAY_ELEMENTS} are allowed")
     if 0 <= count <= left and room < 0:
@@ -65,7 +65,7 @@ def bad_count(count: int, left: int, room: int) -> MalformedError:
 
 
 def room_behind_tags(count: int, room: int) -> int:
-    """What a tagged section of so many fields leaves of the memory that the message may take."""
+    """What a tagged section of this many fields leaves of the memory that the message may take."""
     if count > MAX_TAGGED_FIELDS:
         raise MalformedError(f"{count} tagged fields, of which {MAX_TAGGED_FIELDS} are allowed")
     room -= count * TAG_BYTES

@@ -82,7 +82,7 @@ class Framing:
             have to be smaller still (`_limit_bytes`).
 
     Attributes:
-        missing_bytes: So many have to come, as far as is known, before there is another answer. At least one.
+        missing_bytes: How many have to come, as far as is known, before there is another answer. At least one.
         last_was_large: Whether the last frame that began to come has a buffer of its own.
     """
 

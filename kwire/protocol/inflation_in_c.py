@@ -41,7 +41,7 @@ class InflationInC:
         data: Holds the payloads.
         payloads: int64, (3, payloads): the codec of each, and where it starts and ends.
         limit_bytes: As for `decompress`.
-        enough_bytes: Once `target` has so many, no further payload is inflated.
+        enough_bytes: Once `target` has this many, no further payload is inflated.
     """
 
     def __init__(

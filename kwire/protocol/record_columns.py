@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_varints import Ints
 
-# From so many headers of each record on, numpy's calls for each take longer than what they save.
+# From this many headers of each record on, numpy's calls for each take longer than what they save.
 _MANY_HEADERS = 16
 
 

@@ -136,7 +136,7 @@ def same_number(numbers: NDArray[np.integer]) -> int | None:
 
 
 def same_in_all(buffer: Buffer, starts: Ints, length: int) -> bool:
-    """Whether so many bytes are the same at each of these places. There is at least one."""
+    """Whether this many bytes are the same at each of these places. There is at least one."""
     if not length:
         return True
     spans = windows_of(buffer, length)[starts].tobytes()

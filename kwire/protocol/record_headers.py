@@ -29,7 +29,7 @@ _MOST_ALIKE_BYTES = 1024
 MOST_HEADERS = 1_000_000
 """The most that one record may have: as many elements as Kafka's readers take of any array."""
 
-# So many are read before they become columns: as Python's numbers they take five times the memory.
+# This many are read before they become columns: as Python's numbers they take five times the memory.
 _READ_AT_ONCE = 4096
 
 

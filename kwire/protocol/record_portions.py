@@ -28,7 +28,7 @@ def fits(payloads: Buffer) -> bool:
 
 
 def are_enough(records: int) -> bool:
-    """Whether so many records make a portion, to which no further batches are added."""
+    """Whether this many records make a portion, to which no further batches are added."""
     return records > MOST_RECORDS // 2
 
 
@@ -64,7 +64,8 @@ def split(batch: Batch, payload: Buffer, start: int, end: int) -> tuple[int, int
 
 
 def rest_of(batch: Batch, payload: Buffer, taken: int, place: int, end: int) -> Batch:
-    """What is left of a batch when so many of its records are taken: from `place` on. It is not compressed any more."""
+    """What is left of a batch when this many of its records are taken: from `place` on. It is not compressed any
+    more."""
     position = place - HEADER_BYTES
     return batch._replace(
         data=payload,

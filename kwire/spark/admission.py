@@ -38,7 +38,7 @@ class Delay:
 
 
 def rate_limited(most: int, start: Offsets, latest: Offsets, firsts: Firsts) -> Offsets:
-    """About so many offsets, shared out by how much each partition has; none with anything gets nothing."""
+    """About this many offsets, shared out by how much each partition has; none with anything gets nothing."""
     added = latest.keys() - start.keys()
     begins = {**start, **(firsts(added) if added else {})}
     sizes = {tp: end - begins[tp] for tp, end in latest.items() if tp in begins and end > begins[tp]}

@@ -55,7 +55,7 @@ def _divide_large(ranges: Sequence[OffsetRange], min_partitions: int) -> list[Of
 
 
 def _count(size: int, total: int, count: int) -> int:
-    """Its share of so many parts. Java rounds halves up."""
+    """Its share of this many parts. Java rounds halves up."""
     return max(math.floor(size / total * count + 0.5), 1)
 
 

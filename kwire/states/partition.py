@@ -41,7 +41,7 @@ class PartitionEffect(Enum):
 
 S, E, F = PartitionState, PartitionEvent, PartitionEffect
 
-# Why nothing is fetched in a state, in the words of `repr`.
+# Why nothing is fetched in a state, as `Consumer.describe()` says it.
 STATE_REASONS = {
     S.INITIALIZING: "its committed offset is looked up",
     S.AWAIT_RESET: "the offset to begin at is looked up",

@@ -137,7 +137,7 @@ def argument_parser() -> ArgumentParser:
     add("--group-remote-assignor", metavar="NAME", help="the broker's assignor, for --group-protocol consumer")
     add("--group-id", required=True, help="the group to join")
     add("--group-instance-id", metavar="ID", help="makes this a static member")
-    add("--max-messages", type=int, default=-1, metavar="N", help="end after so many (default: -1, go on)")
+    add("--max-messages", type=int, default=-1, metavar="N", help="end after this many (default: -1, go on)")
     add("--session-timeout", type=int, metavar="MS", help="session timeout, for --group-protocol classic")
     add("--verbose", action="store_true", help="print each record too")
     add("--enable-autocommit", action="store_true", help="commit in the background instead of after each poll")
@@ -153,7 +153,7 @@ def argument_parser() -> ArgumentParser:
     add(
         "--processor", choices=orders, help="work on records side by side, keeping this order: kwire's own, as the next"
     )
-    add("--workers", type=int, default=8, metavar="N", help="so many at once (default: 8)")
+    add("--workers", type=int, default=8, metavar="N", help="this many at once (default: 8)")
     add("--worker-processes", action="store_true", help="in a pool of processes instead of threads")
     add("--no-offset-map", action="store_true", help="say nothing in commits of what is finished behind them")
     files = parser.add_mutually_exclusive_group()

@@ -34,7 +34,7 @@ class ProcessingOrders:
         self._is_released = True
 
     def work(self, records: int) -> None:
-        """Process so many records of one poll."""
+        """Process this many records of one poll."""
         worked_s = 0.0
         while not self._is_released:
             each_ms, is_stuck = self._read()

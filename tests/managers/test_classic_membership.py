@@ -567,7 +567,7 @@ def test_a_leader_that_is_no_member_is_told_and_hands_in_no_plan(scenario: Scena
         JoinGroupRequest,
         JoinGroupResponse(generation_id=1, protocol_name="range", leader="member-a", member_id="member-a"),
     )
-    assert "leader of a group in which it is not" in str(scenario.take_error(ProtocolError))
+    assert "as the leader, but does not list it" in str(scenario.take_error(ProtocolError))
     assert not scenario.pending(SyncGroupRequest)
     scenario.advance(100)
     scenario.poll()

@@ -22,7 +22,7 @@ TICK_S = 0.1
 
 
 def watch(view: ClusterView, group: str, *, every_s: float, looks: int | None, is_stopped: Callable[[], bool]) -> None:
-    """Print reports until stopped, or so many of them. An unreachable broker is reported, and asked again the next
+    """Print reports until stopped, or only this many. An unreachable broker is reported, and asked again the next
     time.
 
     Raises:

@@ -305,7 +305,7 @@ class AIOKafkaConsumer(PrivateAttributes):
     async def _kwire_next(
         self, partitions: Collection[TopicPartition], wait_s: float, most: int
     ) -> RecordsOfPartitions:
-        """The next records, up to so many; waits for the first. One task at a time."""
+        """The next records, up to this many; waits for the first. One task at a time."""
         self._kwire_check_running()
         with raised_as_theirs():
             try:

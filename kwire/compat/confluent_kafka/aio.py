@@ -133,7 +133,7 @@ class AIOConsumer:
                     return message
 
     async def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Return up to so many messages; fewer if `timeout` seconds are over."""
+        """Return up to `num_messages` messages; fewer if `timeout` seconds are over."""
         self._failures.begin()
         session, until_s = self._consumer._kwire, until(timeout)
         session.check_open()

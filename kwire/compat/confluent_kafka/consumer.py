@@ -122,8 +122,8 @@ class Consumer:
             session.polled_by = None  # no call from here on: a signal handler might raise in it
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Message]:
-        """Return up to so many messages; fewer if `timeout` seconds are over, before an error, or if the end of a
-        partition is reported.
+        """Return up to `num_messages` messages; fewer if `timeout` seconds are over, before an error, or if the end of
+        a partition is reported.
 
         No message counts as delivered before this returns, so no background commit covers it.
         """

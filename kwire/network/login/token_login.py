@@ -37,7 +37,7 @@ Ask = Callable[[], Awaitable[OAuthToken]]
 # The machine may sleep, and its clock may be set. So the time until a token expires is computed again this often.
 _LOOK_AGAIN_MS = 60_000.0
 _LOOK_AT_FILE_MS = 10_000.0
-# A provider may block for as long as it likes. Who waits for it does not.
+# A provider may block for as long as it likes. A caller that waits for it does not.
 _WAIT_MS = 60_000.0
 # Time to resolve the login server's name, which its own timeouts do not cover.
 _BESIDE_TIMEOUTS_MS = 5_000.0

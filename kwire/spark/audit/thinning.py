@@ -22,7 +22,7 @@ from pyspark.sql import functions as sf
 from kwire.testing.invariants.calm import AT_ONCE_MS
 from kwire.testing.invariants.recovery import RECOVERY_MS
 
-# Skipped offsets meet records by stretches of so many, not one by one.
+# Skipped offsets meet records by stretches of this many, not one by one.
 STRETCH = 4_096
 BROADCAST_ROWS = 2_000_000
 KEY = ["partition", "offset"]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kwire.model import TopicPartition
 from kwire.spark.fresh_first import Coverages, from_form
 
-# Rates are those of the last so many batches: long enough to be calm, short enough to follow an outage.
+# Rates are those of the last this many batches: long enough to be calm, short enough to follow an outage.
 WINDOW = 12
 
 

@@ -415,7 +415,7 @@ class Cluster:
         self._do(lambda: self._state.delete_topic(name))
 
     def grow_topic(self, name: str, partitions: int) -> None:
-        """Give the topic more partitions, so many in all."""
+        """Give the topic more partitions, this many in all."""
         self._do(lambda: self._state.grow_topic(name, partitions))
 
     def produce(self, topic: str, *records: NewRecord | bytes, partition: int = 0) -> int:

@@ -96,7 +96,7 @@ class Intent(Generic[Q]):
         return self._rule(Action.DROP, is_handled=handled)
 
     def delay(self, delay_ms: float, *, handled: bool = False) -> Rule:
-        """Handle the requests so many milliseconds later, or (`handled`) at once and answer later."""
+        """Handle the requests this many milliseconds later, or (`handled`) at once and answer later."""
         _check_delay(delay_ms)
         rule = self._rule(Action.DELAY, is_handled=handled)
         rule.delay_ms = delay_ms

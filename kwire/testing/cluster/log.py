@@ -135,7 +135,7 @@ class PartitionLog:
         )
 
     def leave_gap(self, offsets: int) -> None:
-        """Leave so many offsets without records, as if compaction had removed their batches."""
+        """Leave this many offsets without records, as if compaction had removed their batches."""
         self._end += offsets
 
     def end_transaction(

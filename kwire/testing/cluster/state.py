@@ -211,7 +211,7 @@ class ClusterState:
         return topic
 
     def grow_topic(self, name: str, partitions: int, assignments: Sequence[Sequence[int]] | None = None) -> None:
-        """Give the topic more partitions, so many in all. Raises: InvalidArgumentError, if it has as many already."""
+        """Give the topic more partitions, this many in all. Raises: InvalidArgumentError, if it has as many already."""
         topic = self._topic(name)
         old = len(topic.partitions)
         if partitions <= old:

@@ -102,7 +102,7 @@ class ConfluentMember:
             self._commit({tp: found[-1][0] + 1 for tp, found in gathered.items()})
 
     def _work(self, count: int) -> None:
-        """Process so many records."""
+        """Process this many records."""
         worked_s = 0.0
         while not self._stopping.is_set():
             each_ms, is_stuck = self._read_orders()

@@ -85,7 +85,7 @@ class Started:
         tells_processing: whether there will be a `Processed` for what it polls; if not, what was polled was processed.
         commits_on_revoke: whether all that it was handed is committed before partitions are revoked and at its end.
         commits_by_itself: whether it commits every now and then as well.
-        catches_up_from: a lag of so many records is caught up with beside the newest ones
+        catches_up_from: a lag of this many records is caught up with beside the newest ones
             (`enable_parallel_rebalance`); 0 for a member with one cursor.
     """
 

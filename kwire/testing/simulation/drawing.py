@@ -40,7 +40,7 @@ def draw(seed: int, only: tuple[str, ...] | None = None) -> Scenario:
     """
     rng = random.Random(f"scenario {seed}")
     busy_ms = rng.uniform(30_000.0, 90_000.0)
-    theme = tuple(FAULTS)[seed % len(FAULTS)]  # so each fault strikes in so many seeds in a row
+    theme = tuple(FAULTS)[seed % len(FAULTS)]  # so each fault strikes once in this many seeds
     protocol: GroupProtocol = rng.choice(("classic", "consumer"))
     scenario = Scenario(
         seed=seed,

@@ -16,7 +16,7 @@ OTHER_PASSWORD = "what nobody says"
 MECHANISM = "SCRAM-SHA-256"
 HOUR_MS = 3_600_000
 SESSION_MS = (5_000, 60_000)
-# One in so many worlds has sessions of an hour, and goes on until those have been renewed: it takes a thousand times
+# One in this many worlds has sessions of an hour, and goes on until those have been renewed: it takes a thousand times
 # as much of everything that is done when there is nothing to do.
 EACH_HOUR = 20
 

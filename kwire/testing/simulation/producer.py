@@ -70,7 +70,7 @@ class SimulatedProducer:
                         self._flood(at.topic)
 
     def send_everywhere(self, count: int) -> None:
-        """Send so many records to each partition."""
+        """Send this many records to each partition."""
         for name, topic in self._cluster.topics.items():
             for index in range(len(topic.partitions)):
                 self.send(TopicPartition(name, index), count)

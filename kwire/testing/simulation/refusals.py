@@ -66,7 +66,7 @@ class RequestRefusal:
     spoil: Callable[[Message, Draw], None] | None = field(default=None)
 
     def begin(self, control: RequestControl, rng: random.Random, share: float) -> Rule:
-        """Refuse so many of them from now on: each with one of the codes, or all with the same."""
+        """Refuse this many of them from now on: each with one of the codes, or all with the same."""
         codes = self.codes if rng.random() < 0.5 else (rng.choice(self.codes),)
 
         def draw() -> ErrorCode | None:

@@ -186,7 +186,7 @@ class Script:
     # --- records --------------------------------------------------------------------------------------------
 
     def send(self, topic: str, count: int = 1, partition: int = 0, *, codec: int = 0) -> list[bytes]:
-        """Write so many records with unique values, as one batch. Returns the values."""
+        """Write this many records with unique values, as one batch. Returns the values."""
         values = [b"value%d" % number for number in range(self._sent, self._sent + count)]
         self._sent += count
         self.append(topic, partition, build_batch(values, timestamp_ms=self.cluster.wall_clock_ms(), codec=codec))

@@ -24,7 +24,7 @@ class UserFaults:
     """Shares are of calls.
 
     Args:
-        bad_each: one stretch of so many has records that cannot be read; 0: none.
+        bad_each: one stretch of this many has records that cannot be read; 0: none.
         stretch: how many records follow each other in a stretch.
         bad_keys: whether the keys of every other such stretch are bad, and not the values.
         in_context: whether deserializers see topic and headers.
@@ -38,7 +38,7 @@ class UserFaults:
         policy: `on_failure` of a processor.
         retries: whether it is given a `Retry`.
         most_attempts: of that; None: it tries for ever.
-        failing_each: one record of so many fails once, one three times, one for ever; 0: none.
+        failing_each: one record of this many fails once, one three times, one for ever; 0: none.
         dead_letter: how often a dead-letter function raises.
     """
 

@@ -11,7 +11,7 @@ class Weather:
 
     Args:
         extra_latency_ms: chunks take up to this much longer.
-        slice_bytes: at most so many bytes arrive at once.
+        slice_bytes: at most this many bytes arrive at once.
         share_damaged: how many of the chunks have a bit flipped.
         holds: nothing arrives until it clears up, and then everything does: a short partition.
         swallows: nothing arrives, ever, and nobody is told: a half-open connection.

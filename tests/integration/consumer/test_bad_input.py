@@ -225,7 +225,7 @@ BAD_CALLS: list[tuple[str, Callable[[BytesConsumer], object], str]] = [
     ("assign: negative", lambda c: c.assign([TopicPartition("t", -1)]), "cannot be negative: -1"),
     ("assign: blank", lambda c: c.assign([TopicPartition(" ", 0)]), "a topic name cannot be ' '"),
     ("assign: text", lambda c: c.assign("abc"), "expected partitions, not 'abc'"),  # type: ignore[arg-type]
-    ("subscribe: number", lambda c: c.subscribe([5]), "a topic is named by text, not by 5"),  # type: ignore[list-item]
+    ("subscribe: number", lambda c: c.subscribe([5]), "a topic name must be a str, not 5"),  # type: ignore[list-item]
     ("subscribe: bytes", lambda c: c.subscribe(b"t"), "expected topic names or a compiled pattern"),  # type: ignore[arg-type]
     ("subscribe: bytes pattern", lambda c: c.subscribe(re.compile(b"t")), "must be one for text"),  # type: ignore[arg-type]
     ("subscribe: half a character", lambda c: c.subscribe("\ud800"), "not valid Unicode"),

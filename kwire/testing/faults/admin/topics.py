@@ -60,7 +60,7 @@ class Topics:
         wait_for(lambda: not self.placements(name), f"topic {name} is gone")
 
     def grow(self, name: str, partitions: int) -> None:
-        """Give the topic so many partitions."""
+        """Give the topic this many partitions."""
         insist_once(
             lambda: self._client.create_partitions([NewPartitions(name, partitions)])[name].result(ANSWER_S),
             f"topic {name} grows",

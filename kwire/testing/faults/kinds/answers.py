@@ -1,4 +1,4 @@
-"""Faults of a broker's answers on the way to the clients: one in so many is struck."""
+"""Faults of a broker's answers on the way to the clients: one of a given number is struck."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVERY = Amount(
     default=5,
     least=1,
     most=1_000_000,
-    doc="one in so many of these answers is struck",
+    doc="one in this many answers is struck",
 )
 
 Struck: TypeAlias = FlipBit | AnnounceLength | UnknownCode

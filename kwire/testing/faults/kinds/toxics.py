@@ -58,7 +58,7 @@ def latency(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 
 @fault(
     name="bandwidth",
-    description="Only so many bytes pass in a second.",
+    description="Only this many bytes pass in a second.",
     targets=ANY_BROKERS,
     parameters=(
         Amount(
@@ -155,7 +155,7 @@ def reset(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 
 @fault(
     name="limit-data",
-    description="Each connection ends after so many bytes of answers, in the middle of a frame.",
+    description="Each connection ends after this many bytes of answers, in the middle of a frame.",
     targets=ANY_BROKERS,
     parameters=(
         Amount(name="limit_bytes", quantity=BYTES, default=5_000, least=1, most=1 << 30, doc="the bytes that pass"),

@@ -122,7 +122,7 @@ class AnnounceLength(_Strike):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutAnswer(_Strike):
-    """The connection ends after so many bytes of an answer, its length included."""
+    """The connection ends after this many bytes of an answer, its length included."""
 
     after_bytes: int
 

@@ -111,7 +111,7 @@ class Slicer(Toxic):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitData(Toxic):
-    """The connection ends after so many bytes."""
+    """The connection ends after this many bytes."""
 
     kind = "limit_data"
     attributes = (("bytes", "limit_bytes"),)

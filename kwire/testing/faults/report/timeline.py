@@ -42,7 +42,7 @@ AXIS = 24.0
 BETWEEN = 8.0
 LEGEND_LINE = 17.0
 LEGEND = 9 + 2 * LEGEND_LINE
-# Between two figures on the axis there have to be so many pixels.
+# Between two figures on the axis there have to be this many pixels.
 TICK_ROOM = 56.0
 TICKS_S = (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600)
 
