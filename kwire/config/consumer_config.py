@@ -301,6 +301,11 @@ class ConsumerConfig(SecurityConfig):
             )
         check_security(self)
 
+    @property
+    def reads_committed(self) -> bool:
+        """Whether records of transactions that are aborted, or not over yet, are left out."""
+        return self.isolation_level is IsolationLevel.READ_COMMITTED
+
     @classmethod
     def of(cls, config: Mapping[str, object] | None = None, **settings: Unpack[AllSettings]) -> ConsumerConfig:
         """Read settings as a user gives them.

@@ -66,7 +66,7 @@ class Polling(Generic[K, V]):
             state.link.buffer,
             deserializers,
             most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MOST_BYTES)),
-            read_committed=bool(config.isolation_level.value),
+            read_committed=config.reads_committed,
             check_crcs=config.check_crcs,
             head_share=config.parallel_rebalance_head_share,
         )

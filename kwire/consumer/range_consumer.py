@@ -151,7 +151,7 @@ class RangeConsumer:
                 return
             opened = OpenFetch(
                 fetch,
-                read_committed=bool(self._config.isolation_level.value),
+                read_committed=self._config.reads_committed,
                 check_crcs=self._config.check_crcs,
             )
             is_through = False

@@ -193,8 +193,7 @@ class ConsumerGroupManager:
                 self._fire(MemberEvent.RELEASED_UNSUBSCRIBED)
             case _:
                 self._leave()
-        will_be_sent = self.state is MemberState.LEAVING and self._coordinator.destination is not None
-        if will_be_sent:
+        if self._can_send_leave:
             self._leave_reply = reply
         elif reply is not None:
             reply.succeed(None)
@@ -206,8 +205,12 @@ class ConsumerGroupManager:
             return
         self._leaves_for_good = leave_group is True
         self.leave("the consumer was closed")
-        if self.state is MemberState.LEAVING and self._coordinator.destination is not None:
+        if self._can_send_leave:
             self._send_leave()
+
+    @property
+    def _can_send_leave(self) -> bool:
+        return self.state is MemberState.LEAVING and self._coordinator.destination is not None
 
     def _leave(self) -> None:
         self._fire(MemberEvent.LEAVE_WANTED)
@@ -318,8 +321,8 @@ class ConsumerGroupManager:
             return self.leaving.poll(now_ms)
         if self._schedule.in_flight:
             return PollResult([])
-        has_news = self._update_subscribed() and not self._heartbeats.knows(self._subscribed)
-        due_ms = self._schedule.due_ms(at_once=facts.at_once or has_news)
+        is_subscription_new = self._update_subscribed() and not self._heartbeats.knows(self._subscribed)
+        due_ms = self._schedule.due_ms(at_once=facts.at_once or is_subscription_new)
         if now_ms < due_ms:
             return PollResult([], due_ms)
         return PollResult([self._send_heartbeat(destination, now_ms)])

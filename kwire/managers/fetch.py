@@ -120,7 +120,7 @@ class FetchManager:
         self._on_data = on_data
         self._backoff = backoff
         self._metrics = metrics
-        self._read_committed = bool(config.isolation_level.value)
+        self._read_committed = config.reads_committed
         self._answer = AnswerCounts()
         self._connections = FetchConnections(
             subscription, backoff, config.request_timeout_ms, read_committed=self._read_committed, cursor=cursor

@@ -125,9 +125,9 @@ class FindCoordinatorManager:
         self._request.sent()
         self.look_ups += 1
         self._refusal = None
-        return PollResult([self._lookup()], NEVER_MS)
+        return PollResult([self._look_up_request()], NEVER_MS)
 
-    def _lookup(self) -> UnsentRequest[FindCoordinatorResponse]:
+    def _look_up_request(self) -> UnsentRequest[FindCoordinatorResponse]:
         assert self.group_id is not None
         return UnsentRequest(
             request=_request(self.group_id, BATCHED_VERSION),

@@ -37,7 +37,7 @@ Found: TypeAlias = OffsetAndTimestamp | None
 
 
 class OffsetQuery:
-    """One partition's question.
+    """One partition's query.
 
     `since_version` is the version of the metadata when it was asked: older refusals are not held against it.
     """
@@ -151,7 +151,7 @@ class ListOffsetsManager:
             destination=Destination(node, Channel.CONTROL),
             on_answer=partial(self._on_answer, queries),
             on_failure=partial(self._on_failure, queries),
-            min_version=READ_COMMITTED_MIN_VERSION if self._config.isolation_level.value else None,
+            min_version=READ_COMMITTED_MIN_VERSION if self._config.reads_committed else None,
         )
 
     def _topics(self, queries: Iterable[OffsetQuery]) -> list[ListOffsetsTopic]:

@@ -83,7 +83,7 @@ class MetadataManager:
         self._watched: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_version = -1
-        self._lookups: list[_TopicLookup] = []
+        self._queries: list[_TopicQuery] = []
         self.unknown: dict[str, float] = {}
         """The topics of the newest answer that do not exist, and since when that is known."""
 
@@ -132,7 +132,7 @@ class MetadataManager:
         return _covers(self._answered_for, topics)
 
     def look_up(self, event: LookUpTopics) -> None:
-        self._lookups.append(_TopicLookup(event, RequestState(self._backoff)))
+        self._queries.append(_TopicQuery(event, RequestState(self._backoff)))
 
     def of_interest(self) -> Topics:
         """The topics the snapshot has to cover. Worked out when the subscription changes, not in every turn."""
@@ -159,11 +159,11 @@ class MetadataManager:
     def poll(self, now_ms: float) -> PollResult:
         requests: list[AnyUnsentRequest] = []
         wake_at_ms = self._poll_refresh(now_ms, requests)
-        self._lookups = [lookup for lookup in self._lookups if not lookup.is_over]
-        for lookup in self._lookups:
-            if lookup.state.ready(now_ms):
-                requests.append(self._send_lookup(lookup))
-            wake_at_ms = min(wake_at_ms, lookup.state.wake_at_ms)
+        self._queries = [query for query in self._queries if not query.is_over]
+        for query in self._queries:
+            if query.state.ready(now_ms):
+                requests.append(self._send_query(query))
+            wake_at_ms = min(wake_at_ms, query.state.wake_at_ms)
         return PollResult(requests, wake_at_ms)
 
     def _poll_refresh(self, now_ms: float, requests: list[AnyUnsentRequest]) -> float:
@@ -175,7 +175,7 @@ class MetadataManager:
             self._in_vain_since_ms = NEVER_MS
             return NEVER_MS
         rebootstrap_at_ms = self._watch_trigger(now_ms)
-        due_ms = max(self._refresh_at_ms, self._refresh.wake_at_ms)
+        due_ms = self.next_refresh_ms
         if now_ms < due_ms:
             return min(due_ms, rebootstrap_at_ms)
         self._refresh.sent()
@@ -244,9 +244,7 @@ class MetadataManager:
     # --- answers to the refresh -----------------------------------------------------------------------------
 
     def _on_refreshed(self, answer: MetadataResponse, now_ms: float) -> None:
-        if (error := _error_of(answer, "refreshing metadata")) is not None:
-            if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-                self.rebootstrap_required(now_ms)
+        if (error := self._error_of(answer, "refreshing metadata", now_ms)) is not None:
             self._on_refresh_failed(error, now_ms)
             return
         self._in_vain_since_ms = NEVER_MS
@@ -266,6 +264,23 @@ class MetadataManager:
             self.request_update()
         for hear in self.on_update:
             hear(now_ms)
+
+    def _error_of(self, answer: MetadataResponse, doing: str, now_ms: float) -> KafkaError | None:
+        """What is wrong with the answer as a whole."""
+        if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self.rebootstrap_required(now_ms)
+            # Final for the connection it came on (KIP-1102), but not for the query.
+            return RetriableBrokerError(
+                str(error_for(answer.error_code, doing)),
+                code=answer.error_code,
+                name=ErrorCode.REBOOTSTRAP_REQUIRED.name,
+            )
+        if answer.error_code:
+            return error_for(answer.error_code, doing)
+        if not answer.brokers:
+            # As in Java: a broker that has just started knows of no broker and no topic, which is not to be believed.
+            return RetriableBrokerError(f"{doing}: the broker does not know the cluster yet")
+        return None
 
     def _on_refresh_failed(self, error: KafkaError, now_ms: float) -> None:
         self.last_error.error = error
@@ -318,22 +333,20 @@ class MetadataManager:
 
     # --- look-ups -------------------------------------------------------------------------------------------
 
-    def _send_lookup(self, lookup: _TopicLookup) -> UnsentRequest[MetadataResponse]:
-        lookup.state.sent()
-        lookup.event.reply.waiting_for = "the answer of a broker to Metadata"
+    def _send_query(self, query: _TopicQuery) -> UnsentRequest[MetadataResponse]:
+        query.state.sent()
+        query.event.reply.waiting_for = "the answer of a broker to Metadata"
 
         def on_answer(answer: MetadataResponse, now_ms: float) -> None:
-            if (error := _error_of(answer, "looking up topics")) is not None:
-                if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-                    self.rebootstrap_required(now_ms)
-                lookup.failed(error, now_ms)
+            if (error := self._error_of(answer, "looking up topics", now_ms)) is not None:
+                query.failed(error, now_ms)
             else:
-                lookup.answered(answer, self.cluster.updated(answer), now_ms)
+                query.answered(answer, self.cluster.updated(answer), now_ms)
 
-        return self._request(lookup.event.topics, on_answer, lookup.failed)
+        return self._request(query.event.topics, on_answer, query.failed)
 
 
-class _TopicLookup:
+class _TopicQuery:
     """One call of `partitions_for` or `list_topics`, retried until it is answered or given up."""
 
     def __init__(self, event: LookUpTopics, state: RequestState) -> None:
@@ -371,21 +384,6 @@ def _found(answer: MetadataResponse, cluster: ClusterSnapshot) -> FoundTopics:
         cluster_id=answer.cluster_id,
         controller_id=answer.controller_id,
     )
-
-
-def _error_of(answer: MetadataResponse, doing: str) -> KafkaError | None:
-    """What is wrong with the answer as a whole."""
-    if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
-        # Final for the connection it came on (KIP-1102), but not for the question.
-        return RetriableBrokerError(
-            str(error_for(answer.error_code, doing)), code=answer.error_code, name=ErrorCode.REBOOTSTRAP_REQUIRED.name
-        )
-    if answer.error_code:
-        return error_for(answer.error_code, doing)
-    if not answer.brokers:
-        # As in Java: a broker that has just started knows of no broker and no topic, which is not to be believed.
-        return RetriableBrokerError(f"{doing}: the broker does not know the cluster yet")
-    return None
 
 
 def _drop_epochs(answer: MetadataResponse) -> None:

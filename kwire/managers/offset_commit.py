@@ -476,7 +476,7 @@ class OffsetCommitManager:
 
     def _retry(self, commit: PendingCommit, error: KafkaError, now_ms: float) -> None:
         if not commit.retries or not error.retriable:
-            commit.state.succeeded()
+            commit.state.reset()
             self._settle(commit, error)
             return
         commit.state.failed(now_ms)

@@ -43,7 +43,7 @@ class _Answered(Protocol):
     error_code: int
 
 
-class _Lookup:
+class _CommittedQuery:
     """One look-up until it is answered. Partitions found so far stay found when others must be asked for again.
 
     `coordinator_asked` is how many coordinator look-ups had been sent when it was made.
@@ -78,7 +78,7 @@ class OffsetFetchManager:
         self._coordinator = coordinator
         self._member = member
         self._backoff = backoff
-        self._pending: list[_Lookup] = []
+        self._pending: list[_CommittedQuery] = []
 
     def committed(self, event: GetCommitted) -> None:
         """`Consumer.committed`."""
@@ -93,10 +93,10 @@ class OffsetFetchManager:
     def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None:
         """Look up committed offsets, until there is an answer, or nobody waits for it."""
         state = RequestState(self._backoff)
-        self._pending.append(_Lookup(partitions, reply, state, self._coordinator.look_ups))
+        self._pending.append(_CommittedQuery(partitions, reply, state, self._coordinator.look_ups))
 
     def poll(self, now_ms: float) -> PollResult:
-        self._pending = [lookup for lookup in self._pending if not lookup.reply.abandoned]
+        self._pending = [query for query in self._pending if not query.reply.abandoned]
         if not self._pending:
             return PollResult([], NEVER_MS)
         self._coordinator.need()
@@ -104,49 +104,51 @@ class OffsetFetchManager:
         if destination is None:
             self._await_coordinator()
             return PollResult([], NEVER_MS)
-        requests = [self._send(lookup, destination) for lookup in self._pending if lookup.state.ready(now_ms)]
-        self._pending = [lookup for lookup in self._pending if not lookup.state.in_flight]
-        return PollResult(requests, min((lookup.state.wake_at_ms for lookup in self._pending), default=NEVER_MS))
+        requests = [self._send(query, destination) for query in self._pending if query.state.ready(now_ms)]
+        self._pending = [query for query in self._pending if not query.state.in_flight]
+        return PollResult(requests, min((query.state.wake_at_ms for query in self._pending), default=NEVER_MS))
 
     def _await_coordinator(self) -> None:
         pending, self._pending = self._pending, []
-        for lookup in pending:
-            refusal = self._coordinator.refusal_since(lookup.coordinator_asked)
+        for query in pending:
+            refusal = self._coordinator.refusal_since(query.coordinator_asked)
             if refusal is not None:
-                lookup.reply.fail(refusal)
+                query.reply.fail(refusal)
             else:
-                self._pending.append(lookup)
-                lookup.reply.waiting_for = f"the coordinator of group {self._group_id}{self._coordinator.last_error}"
+                self._pending.append(query)
+                query.reply.waiting_for = f"the coordinator of group {self._group_id}{self._coordinator.last_error}"
 
-    def _send(self, lookup: _Lookup, destination: Destination) -> AnyUnsentRequest:
-        lookup.state.sent()
-        lookup.reply.waiting_for = f"the answer of coordinator {destination.node} to OffsetFetch"
+    def _send(self, query: _CommittedQuery, destination: Destination) -> AnyUnsentRequest:
+        query.state.sent()
+        query.reply.waiting_for = f"the answer of coordinator {destination.node} to OffsetFetch"
         assert self._group_id is not None
         identity = self._member.identity() if self._member.fetches_as_member else GroupIdentity(self._group_id)
-        request = partial(_request, identity, lookup.missing)
+        request = partial(_request, identity, query.missing)
         return UnsentRequest(
             request=request(MAX_VERSION),
             for_version=request,
             destination=destination,
-            on_answer=partial(self._on_answer, lookup, identity),
-            on_failure=partial(self._on_failure, lookup, destination),
+            on_answer=partial(self._on_answer, query, identity),
+            on_failure=partial(self._on_failure, query, destination),
             max_version=MAX_VERSION,
         )
 
-    def _on_answer(self, lookup: _Lookup, identity: GroupIdentity, answer: OffsetFetchResponse, now_ms: float) -> None:
+    def _on_answer(
+        self, query: _CommittedQuery, identity: GroupIdentity, answer: OffsetFetchResponse, now_ms: float
+    ) -> None:
         whole = answer.groups[0] if answer.groups else answer
         code = ErrorCode.of(whole.error_code)
         if code is ErrorCode.GROUP_ID_NOT_FOUND and not identity.is_member:
             # What Kafka says with an offset of -1 for each. A member is told so when its group was deleted, and joins.
-            lookup.reply.succeed(lookup.found | dict.fromkeys(lookup.missing))
+            query.reply.succeed(query.found | dict.fromkeys(query.missing))
             return
         if code is not ErrorCode.NONE:
             error = error_for(code, f"fetching committed offsets of group {self._group_id}")
             if code in COORDINATOR_MOVED:
                 self._coordinator.lost(error)
-            self._retry(lookup, error, now_ms, again=identity.is_member and self._is_epoch_error(code, identity))
+            self._retry(query, error, now_ms, again=identity.is_member and self._is_epoch_error(code, identity))
             return
-        self._take(lookup, answered(whole.topics, lookup.partitions), now_ms)
+        self._take(query, answered(whole.topics, query.partitions), now_ms)
 
     def _is_epoch_error(self, code: ErrorCode, identity: GroupIdentity) -> bool:
         """Whether the error is about the member's epoch (KIP-848). Then the look-up is repeated: to fail it would mean
@@ -162,36 +164,36 @@ class OffsetFetchManager:
             return False
         return True
 
-    def _take(self, lookup: _Lookup, found: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
+    def _take(self, query: _CommittedQuery, found: Mapping[TopicPartition, _Answered], now_ms: float) -> None:
         codes = {tp: ErrorCode.of(partition.error_code) for tp, partition in found.items()}
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
-            lookup.reply.fail(TopicAuthorizationError(refused))
+            query.reply.fail(TopicAuthorizationError(refused))
             return
         for tp, code in codes.items():
             if code is ErrorCode.NONE:
-                lookup.found[tp] = _position(found[tp])
+                query.found[tp] = _position(found[tp])
             elif code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-                lookup.found[tp] = None
-        if not lookup.missing:
-            lookup.reply.succeed(lookup.found)
+                query.found[tp] = None
+        if not query.missing:
+            query.reply.succeed(query.found)
             return
         # A transaction is pending on the rest (UNSTABLE_OFFSET_COMMIT), or the broker left it out: never guess.
-        left = min(lookup.missing, key=lambda tp: (tp not in codes or codes[tp].retriable, tp))
+        left = min(query.missing, key=lambda tp: (tp not in codes or codes[tp].retriable, tp))
         code = codes.get(left, ErrorCode.UNKNOWN_SERVER_ERROR)
         error = error_for(code, f"fetching the committed offset of {left} for group {self._group_id}")
-        self._retry(lookup, error, now_ms, again=left not in codes)
+        self._retry(query, error, now_ms, again=left not in codes)
 
-    def _on_failure(self, lookup: _Lookup, asked: Destination, error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, query: _CommittedQuery, asked: Destination, error: KafkaError, now_ms: float) -> None:
         self._coordinator.unanswered(asked, error)
-        self._retry(lookup, error, now_ms)
+        self._retry(query, error, now_ms)
 
-    def _retry(self, lookup: _Lookup, error: KafkaError, now_ms: float, *, again: bool = False) -> None:
+    def _retry(self, query: _CommittedQuery, error: KafkaError, now_ms: float, *, again: bool = False) -> None:
         if not error.retriable and not again:
-            lookup.reply.fail(error)
+            query.reply.fail(error)
             return
-        lookup.state.failed(now_ms)
-        lookup.reply.waiting_for = f"a retry of OffsetFetch (last error: {error})"
-        self._pending.append(lookup)
+        query.state.failed(now_ms)
+        query.reply.waiting_for = f"a retry of OffsetFetch (last error: {error})"
+        self._pending.append(query)
 
 
 def _as_user_wrote(position: OffsetAndMetadata | None) -> OffsetAndMetadata | None:

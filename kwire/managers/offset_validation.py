@@ -4,7 +4,7 @@ A position whose leader changed, or that was committed or sought with a leader e
 OffsetForLeaderEpoch asks the leader where that epoch ended in its log. An end in front of the position means that the
 log was truncated: records that were read are gone, and others stand in their place.
 
-The question is about the fetch position; records in front of it may still be in the buffer. So when the log was
+The query is about the fetch position; records in front of it may still be in the buffer. So when the log was
 truncated, the partition is held (`Hold.LOG_TRUNCATED`), and no more of it is handed out until the application comes
 back. Then it is known how far the application got, and whether it has seen records that are gone.
 """
@@ -47,7 +47,7 @@ MIN_VERSION = 3  # before that, only brokers may ask (KIP-320)
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _ValidationQuestion:
+class _ValidationQuery:
     """One position under validation. `since_version` is the version of the metadata that named the leader."""
 
     topic_partition: TopicPartition
@@ -93,7 +93,7 @@ class OffsetValidationManager:
         self._metadata = metadata
         self._deliver = deliver
         self._backoff = backoff
-        self._questions: dict[TopicPartition, _ValidationQuestion] = {}
+        self._queries: dict[TopicPartition, _ValidationQuery] = {}
         self._diverged: dict[TopicPartition, _Divergence] = {}
         self._undecided: dict[TopicPartition, _Truncation] = {}
         self._refused: dict[TopicPartition, KafkaError] = {}
@@ -130,8 +130,8 @@ class OffsetValidationManager:
 
     def waits_for(self, tp: TopicPartition) -> str | None:
         """What the validation of this partition depends on, if there is one."""
-        question = self._questions.get(tp)
-        return question.waits_for if question is not None and tp in self._subscription.awaiting_validation else None
+        query = self._queries.get(tp)
+        return query.waits_for if query is not None and tp in self._subscription.awaiting_validation else None
 
     # --- what has to be validated ---------------------------------------------------------------------------
 
@@ -167,7 +167,7 @@ class OffsetValidationManager:
                 self._subscription.fire(tp, PartitionEvent.VALIDATED)
             return
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._questions[tp] = _ValidationQuestion(
+        self._queries[tp] = _ValidationQuery(
             topic_partition=tp,
             assignment_epoch=partition.epoch,
             position_epoch=partition.fetch_epoch,
@@ -182,7 +182,7 @@ class OffsetValidationManager:
         log.warning("topic %r was deleted and recreated; the position in %s is void", tp.topic, tp)
         self._subscription.former_topic_ids[tp.topic] = partition.topic_id
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
-        self._questions.pop(tp, None)
+        self._queries.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
         self._diverge(partition, None, "the topic was deleted and recreated")
 
@@ -191,24 +191,23 @@ class OffsetValidationManager:
     def poll(self, now_ms: float) -> PollResult:
         self._forget()
         self._look_at_changes()
-        batches: defaultdict[int, list[_ValidationQuestion]] = defaultdict(list)
+        batches: defaultdict[int, list[_ValidationQuery]] = defaultdict(list)
         wake_at_ms = NEVER_MS
-        for question in self._open_questions():
-            if not question.state.ready(now_ms):
-                wake_at_ms = min(wake_at_ms, question.state.wake_at_ms)
-            elif self._knows_leader(question):
-                batches[question.leader.id].append(question)
-        return PollResult([self._request(questions) for questions in batches.values()], wake_at_ms)
+        for query in self._open_queries():
+            if not query.state.ready(now_ms):
+                wake_at_ms = min(wake_at_ms, query.state.wake_at_ms)
+            elif self._knows_leader(query):
+                batches[query.leader.id].append(query)
+        return PollResult([self._request(queries) for queries in batches.values()], wake_at_ms)
 
     def _forget(self) -> None:
         """Forget what a seek, a reset or a rebalance has overtaken."""
-        for tp in [tp for tp, q in self._questions.items() if self._if_waiting(tp, q.assignment_epoch) is None]:
-            del self._questions[tp]
-            self._refused.pop(tp, None)
-        for tp in [tp for tp, p in self._diverged.items() if self._if_waiting(tp, p.assignment_epoch) is None]:
-            del self._diverged[tp]
-        for tp in [tp for tp, t in self._undecided.items() if self._if_waiting(tp, t.assignment_epoch) is None]:
-            del self._undecided[tp]
+        for entries in (self._queries, self._diverged, self._undecided):
+            overtaken = [tp for tp, entry in entries.items() if self._if_waiting(tp, entry.assignment_epoch) is None]
+            for tp in overtaken:
+                del entries[tp]
+        for tp in self._refused.keys() - self._queries.keys():
+            del self._refused[tp]
 
     def _if_waiting(self, tp: TopicPartition, assignment_epoch: AssignmentEpoch) -> AssignedPartition | None:
         """The partition, if it still waits for its validation in this assignment epoch; else None."""
@@ -217,88 +216,88 @@ class OffsetValidationManager:
         partition = self._subscription.partitions[tp]
         return partition if partition.epoch == assignment_epoch else None
 
-    def _open_questions(self) -> list[_ValidationQuestion]:
-        return [q for tp, q in self._questions.items() if tp not in self._diverged and tp not in self._refused]
+    def _open_queries(self) -> list[_ValidationQuery]:
+        return [q for tp, q in self._queries.items() if tp not in self._diverged and tp not in self._refused]
 
-    def _knows_leader(self, question: _ValidationQuestion) -> bool:
+    def _knows_leader(self, query: _ValidationQuery) -> bool:
         """Whether metadata knows whom to ask. If its leader epoch is older than the position's, it is out of date;
         unless its next answer says the same: then the topic is another."""
-        cluster, tp = self._metadata.cluster, question.topic_partition
-        known = cluster.leader_id(tp) == question.leader.id
-        is_older = cluster.leader_epoch(tp) < question.position_epoch and cluster.version <= question.since_version
+        cluster, tp = self._metadata.cluster, query.topic_partition
+        known = cluster.leader_id(tp) == query.leader.id
+        is_older = cluster.leader_epoch(tp) < query.position_epoch and cluster.version <= query.since_version
         if known and not is_older:
             return True
-        question.waits_for = f"newer metadata of {tp}{self._metadata.last_error}"
+        query.waits_for = f"newer metadata of {tp}{self._metadata.last_error}"
         self._metadata.request_update()
         return False
 
-    def _request(self, questions: Sequence[_ValidationQuestion]) -> AnyUnsentRequest:
-        node = self._metadata.cluster.nodes[questions[0].leader.id]
-        for question in questions:
-            question.state.sent()
-            question.waits_for = f"the answer of broker {node} to OffsetForLeaderEpoch for {question.topic_partition}"
+    def _request(self, queries: Sequence[_ValidationQuery]) -> AnyUnsentRequest:
+        node = self._metadata.cluster.nodes[queries[0].leader.id]
+        for query in queries:
+            query.state.sent()
+            query.waits_for = f"the answer of broker {node} to OffsetForLeaderEpoch for {query.topic_partition}"
         return UnsentRequest(
-            request=OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=_topics(questions)),
+            request=OffsetForLeaderEpochRequest(replica_id=CONSUMER_REPLICA_ID, topics=_topics(queries)),
             destination=Destination(node, Channel.CONTROL),
-            on_answer=partial(self._on_answer, questions),
-            on_failure=partial(self._on_failure, questions),
+            on_answer=partial(self._on_answer, queries),
+            on_failure=partial(self._on_failure, queries),
             min_version=MIN_VERSION,
         )
 
     # --- its answer -----------------------------------------------------------------------------------------
 
-    def _on_failure(self, questions: Sequence[_ValidationQuestion], error: KafkaError, now_ms: float) -> None:
+    def _on_failure(self, queries: Sequence[_ValidationQuery], error: KafkaError, now_ms: float) -> None:
         if isinstance(error, UnsupportedVersionError):
-            for question in self._current(questions):
-                log.debug("%s is not validated: %s", question.topic_partition, error)
-                self._subscription.fire(question.topic_partition, PartitionEvent.VALIDATED)
+            for query in self._current(queries):
+                log.debug("%s is not validated: %s", query.topic_partition, error)
+                self._subscription.fire(query.topic_partition, PartitionEvent.VALIDATED)
             return
         self._metadata.request_update()
-        for question in self._current(questions):
+        for query in self._current(queries):
             if error.retriable:
-                self._retry(question, error, now_ms)
+                self._retry(query, error, now_ms)
             else:
-                self._refuse(question, error)
+                self._refuse(query, error)
 
     def _on_answer(
-        self, questions: Sequence[_ValidationQuestion], answer: OffsetForLeaderEpochResponse, now_ms: float
+        self, queries: Sequence[_ValidationQuery], answer: OffsetForLeaderEpochResponse, now_ms: float
     ) -> None:
         ends = {TopicPartition(topic.topic, end.partition): end for topic in answer.topics for end in topic.partitions}
-        for question in self._current(questions):
-            end = ends.get(question.topic_partition)
+        for query in self._current(queries):
+            end = ends.get(query.topic_partition)
             code = ErrorCode.of(end.error_code) if end is not None else ErrorCode.UNKNOWN_SERVER_ERROR
             if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-                self._refuse(question, TopicAuthorizationError({question.topic_partition.topic}))
+                self._refuse(query, TopicAuthorizationError({query.topic_partition.topic}))
             elif end is None or code is not ErrorCode.NONE:
                 # FENCED_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER: the metadata is old. UNKNOWN_LEADER_EPOCH,
                 # OFFSET_NOT_AVAILABLE: the broker is behind. Java retries what it does not know, too.
                 self._metadata.request_update()
-                self._retry(question, error_for(code, f"validating the position in {question.topic_partition}"), now_ms)
+                self._retry(query, error_for(code, f"validating the position in {query.topic_partition}"), now_ms)
             else:
-                self._compare(question, end)
+                self._compare(query, end)
 
-    def _current(self, questions: Iterable[_ValidationQuestion]) -> list[_ValidationQuestion]:
-        """The questions that still matter: there was no seek and no other leader since."""
+    def _current(self, queries: Iterable[_ValidationQuery]) -> list[_ValidationQuery]:
+        """The queries that still matter: there was no seek and no other leader since."""
         self._forget()
-        return [question for question in questions if self._questions.get(question.topic_partition) is question]
+        return [query for query in queries if self._queries.get(query.topic_partition) is query]
 
-    def _retry(self, question: _ValidationQuestion, error: KafkaError, now_ms: float) -> None:
-        question.state.failed(now_ms)
-        question.waits_for = f"a retry of OffsetForLeaderEpoch (last error: {error})"
+    def _retry(self, query: _ValidationQuery, error: KafkaError, now_ms: float) -> None:
+        query.state.failed(now_ms)
+        query.waits_for = f"a retry of OffsetForLeaderEpoch (last error: {error})"
 
-    def _refuse(self, question: _ValidationQuestion, error: KafkaError) -> None:
+    def _refuse(self, query: _ValidationQuery, error: KafkaError) -> None:
         """For good: the user hears of it, and the next poll asks again."""
-        question.state.succeeded()
-        self._refused[question.topic_partition] = error
+        query.state.reset()
+        self._refused[query.topic_partition] = error
         self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     # --- what it means --------------------------------------------------------------------------------------
 
-    def _compare(self, question: _ValidationQuestion, end: EpochEndOffset) -> None:
-        tp = question.topic_partition
+    def _compare(self, query: _ValidationQuery, end: EpochEndOffset) -> None:
+        tp = query.topic_partition
         partition = self._subscription.partitions[tp]
         if end.end_offset < 0 or end.leader_epoch < 0:
-            log.warning("the leader of %s knows no epoch up to %d: truncated", tp, question.position_epoch)
+            log.warning("the leader of %s knows no epoch up to %d: truncated", tp, query.position_epoch)
             self._diverge(partition, None)
         elif end.end_offset >= partition.fetch_offset:
             self._subscription.fire(tp, PartitionEvent.VALIDATED)
@@ -362,15 +361,15 @@ def _truncation_error(undecided: dict[TopicPartition, _Truncation]) -> LogTrunca
     return LogTruncationError(offsets, {tp: t.divergent for tp, t in undecided.items() if t.divergent is not None})
 
 
-def _topics(questions: Iterable[_ValidationQuestion]) -> list[OffsetForLeaderTopic]:
+def _topics(queries: Iterable[_ValidationQuery]) -> list[OffsetForLeaderTopic]:
     by_topic: defaultdict[str, list[OffsetForLeaderPartition]] = defaultdict(list)
-    for question in questions:
-        tp = question.topic_partition
+    for query in queries:
+        tp = query.topic_partition
         by_topic[tp.topic].append(
             OffsetForLeaderPartition(
                 partition=tp.partition,
-                current_leader_epoch=question.leader.epoch,
-                leader_epoch=question.position_epoch,
+                current_leader_epoch=query.leader.epoch,
+                leader_epoch=query.position_epoch,
             )
         )
     return [OffsetForLeaderTopic(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()]

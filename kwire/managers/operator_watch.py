@@ -169,7 +169,7 @@ class _Lags:
 
     def __init__(self, config: ConsumerConfig, subscription: Subscription) -> None:
         self._bound = config.event_lag_records
-        self._read_committed = bool(config.isolation_level.value)
+        self._read_committed = config.reads_committed
         self._subscription = subscription
         self._behind: set[TopicPartition] = set()
         self.due_ms = NEVER_MS if self._bound is None else -NEVER_MS

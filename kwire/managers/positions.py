@@ -1,7 +1,7 @@
 """Positions: leads every assigned partition from INITIALIZING to FETCHING, through the committed offset or a reset.
 
 Fires the events of `states.partition`. An answer is applied only while its partition still has the epoch and waits in
-the state it had when the question was asked; a seek in between wins.
+the state it had when the query was asked; a seek in between wins.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CommittedLookUp(Protocol):
     def look_up(self, partitions: frozenset[TopicPartition], reply: Reply[Committed]) -> None: ...
 
 
-class _PositionQuestion(NamedTuple):
+class _PositionQuery(NamedTuple):
     """Where a partition is to go on in this assignment epoch: at the committed offset, or where this reset says."""
 
     epoch: AssignmentEpoch
@@ -88,9 +88,9 @@ class PositionsManager:
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
         self._tell = tell
-        self._asked: dict[TopicPartition, _PositionQuestion] = {}
+        self._asked: dict[TopicPartition, _PositionQuery] = {}
         self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
-        self._resets: dict[TopicPartition, tuple[_PositionQuestion, Reply[Found]]] = {}
+        self._resets: dict[TopicPartition, tuple[_PositionQuery, Reply[Found]]] = {}
         self._waiters: list[GetPosition] = []
         # The former offsets of partitions that are reset, if they had any, and why they are reset.
         self._reset_from: dict[TopicPartition, tuple[int | None, str]] = {}
@@ -98,14 +98,14 @@ class PositionsManager:
         self._without_reset_policy: dict[TopicPartition, int | None] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
         self._ahead: dict[TopicPartition, AssignmentEpoch] = {}
-        # Partitions whose question was refused for good: asked again by the next poll, so that it raises again.
+        # Partitions whose query was refused for good: asked again by the next poll, so that it raises again.
         self._refused: dict[TopicPartition, KafkaError] = {}
 
     # --- what the application thread asks for ---------------------------------------------------------------
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether a question was refused, the user has to say where to go on, or it matters how far the application
+        """Whether a query was refused, the user has to say where to go on, or it matters how far the application
         got."""
         return bool(self._refused or self._without_reset_policy or self._ahead)
 
@@ -217,10 +217,10 @@ class PositionsManager:
                 self._asked.pop(tp, None)
                 self._refused.pop(tp, None)
                 self._reset_from.pop(tp, None)
-        self._give_up_questions(changed)
+        self._give_up_queries(changed)
 
-    def _give_up_questions(self, changed: Collection[TopicPartition]) -> None:
-        """Give up questions that a seek, another reset or a rebalance has overtaken."""
+    def _give_up_queries(self, changed: Collection[TopicPartition]) -> None:
+        """Give up queries that a seek, another reset or a rebalance has overtaken."""
         for epochs, load in self._loads:
             for tp in [tp for tp in changed if tp in epochs and not self._waits(tp, epochs[tp])]:
                 del epochs[tp]
@@ -228,13 +228,13 @@ class PositionsManager:
                 load.abandon()
         self._loads = [(epochs, load) for epochs, load in self._loads if not (load.done or load.abandoned)]
         for tp in [tp for tp in changed if tp in self._resets]:
-            question, reply = self._resets[tp]
-            if not self._is_wanted(tp, question):
+            query, reply = self._resets[tp]
+            if not self._is_wanted(tp, query):
                 reply.abandon()
                 del self._resets[tp]
 
     def _not_asked(self, partitions: Iterable[TopicPartition]) -> list[AssignedPartition]:
-        """Those without a question under way for their epoch and reset. From now on they have one.
+        """Those without a query under way for their epoch and reset. From now on they have one.
 
         A withheld partition waits for its callback, which may seek, unless that callback asks for its position.
         """
@@ -242,9 +242,9 @@ class PositionsManager:
         waited_for = {waiter.partition for waiter in self._waiters}
         for tp in sorted(partitions):
             partition = self._subscription.partitions[tp]
-            question = _PositionQuestion(partition.epoch, partition.reset)
-            if self._asked.get(tp) != question and (Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for):
-                self._asked[tp] = question
+            query = _PositionQuery(partition.epoch, partition.reset)
+            if self._asked.get(tp) != query and (Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for):
+                self._asked[tp] = query
                 due.append(partition)
         return due
 
@@ -296,27 +296,27 @@ class PositionsManager:
 
     def _ask(self, tp: TopicPartition, timestamp: int) -> None:
         """The answer is taken when it comes, not in a turn of our own: a position has to be validated before that."""
-        question = self._asked[tp]
-        reply: Reply[Found] = Reply("", lambda: self._on_offset(tp, timestamp, question, reply))
+        query = self._asked[tp]
+        reply: Reply[Found] = Reply("", lambda: self._on_offset(tp, timestamp, query, reply))
         if tp in self._resets:
             self._resets[tp][1].abandon()
-        self._resets[tp] = question, reply
+        self._resets[tp] = query, reply
         self._list_offsets.ask(tp, timestamp, reply)
 
-    def _is_wanted(self, tp: TopicPartition, question: _PositionQuestion) -> bool:
-        """Whether the answer to this question still counts: not if another reset was asked for since, sent or not."""
-        partition = self._current(tp, question.epoch)
+    def _is_wanted(self, tp: TopicPartition, query: _PositionQuery) -> bool:
+        """Whether the answer to this query still counts: not if another reset was asked for since, sent or not."""
+        partition = self._current(tp, query.epoch)
         if partition is None or tp not in self._subscription.awaiting_reset:
             return False
-        return partition.reset == question.reset and self._asked.get(tp) == question
+        return partition.reset == query.reset and self._asked.get(tp) == query
 
-    def _on_offset(self, tp: TopicPartition, timestamp: int, question: _PositionQuestion, reply: Reply[Found]) -> None:
+    def _on_offset(self, tp: TopicPartition, timestamp: int, query: _PositionQuery, reply: Reply[Found]) -> None:
         try:
             found = reply.result()
         except KafkaError as error:
-            self._on_failed({tp: question.epoch}, error)
+            self._on_failed({tp: query.epoch}, error)
             return
-        if not self._is_wanted(tp, question):
+        if not self._is_wanted(tp, query):
             return
         if found is None and timestamp != LATEST_TIMESTAMP:
             self._ask(tp, LATEST_TIMESTAMP)  # every record is older than that: go to the end
@@ -384,8 +384,8 @@ class PositionsManager:
         elif (problem := self._validation.problem(tp)) is not None or (problem := self.problem(tp)) is not None:
             reply.fail(problem)
         else:
-            reset_waits_for = self._resets[tp][1].waiting_for if tp in self._resets else ""
-            reply.waiting_for = self._validation.waits_for(tp) or reset_waits_for or f"the committed offset of {tp}"
+            found = self._validation.waits_for(tp) or self.waits_for(tp)
+            reply.waiting_for = found or f"the committed offset of {tp}"
         return reply.done or reply.abandoned
 
 

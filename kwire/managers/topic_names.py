@@ -63,14 +63,14 @@ class TopicNames:
             return PollResult([], self._request.wake_at_ms)
         self._request.sent()
         topics = [MetadataRequestTopic(topic_id=topic_id, name=None) for topic_id in sorted(self._wanted)]
-        lookup = UnsentRequest(
+        query = UnsentRequest(
             request=MetadataRequest(topics=topics, allow_auto_topic_creation=False),
             destination=ANY_NODE,
             on_answer=self._on_answer,
             on_failure=self._on_failure,
             min_version=BY_ID_MIN_VERSION,
         )
-        return PollResult([lookup])
+        return PollResult([query])
 
     def _on_answer(self, answer: MetadataResponse, now_ms: float) -> None:
         if answer.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:

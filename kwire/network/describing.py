@@ -41,7 +41,7 @@ class NetworkDescriber:
             failures,
             self._client.throttled_until_ms(now_ms),
             now_ms,
-            read_committed=bool(self._config.isolation_level.value),
+            read_committed=self._config.reads_committed,
         )
         coordinator, member = managers.coordinator.status(), managers.membership.status()
         return ConsumerDescription(

@@ -135,7 +135,7 @@ def make_loop(
     )
     managers.metadata.on_rebootstrap.append(client.hang_up)
     client.on_rebootstrap_required = managers.metadata.rebootstrap_required
-    read_committed = bool(config.isolation_level.value)
+    read_committed = config.reads_committed
 
     def describe(now_ms: float) -> ConsumerDescription:
         from kwire.network.describing import NetworkDescriber  # few ever ask

@@ -86,13 +86,13 @@ PARTITION: Table[PartitionState, PartitionEvent, PartitionEffect] = Table(
         (S.AWAIT_RESET, E.NO_COMMITTED_OFFSET): "a reset was asked for while the committed offset was loading",
         (S.AWAIT_VALIDATION, E.COMMITTED_OFFSET_FOUND): "a seek overtook the load",
         (S.AWAIT_VALIDATION, E.NO_COMMITTED_OFFSET): "a seek overtook the load",
-        (S.AWAIT_VALIDATION, E.RESET_DONE): "a seek overtook the lookup",
+        (S.AWAIT_VALIDATION, E.RESET_DONE): "a seek overtook the look-up",
         (S.FETCHING, E.COMMITTED_OFFSET_FOUND): "a seek overtook the load",
         (S.FETCHING, E.NO_COMMITTED_OFFSET): "a seek overtook the load",
-        (S.FETCHING, E.RESET_DONE): "a seek overtook the lookup",
+        (S.FETCHING, E.RESET_DONE): "a seek overtook the look-up",
     },
     impossible={
-        (S.INITIALIZING, E.RESET_DONE): "no lookup was started",
+        (S.INITIALIZING, E.RESET_DONE): "no look-up was started",
         **{(state, E.VALIDATION_WANTED): "there is no position" for state in (S.INITIALIZING, S.AWAIT_RESET)},
         **{
             (state, event): "an answer counts only while its question stands"

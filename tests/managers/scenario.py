@@ -131,7 +131,7 @@ class Scenario:
         self.managers = RequestManagers(
             self.config, self.assignors, self.subscription, self.buffer, environment, lag_policy_of(self.config)
         )
-        read_committed = bool(self.config.isolation_level.value)
+        read_committed = self.config.reads_committed
         self._inbox = Inbox(self.managers, self.closes.append, read_committed=read_committed)
 
     def _on_data(self) -> None:
