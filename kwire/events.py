@@ -267,17 +267,18 @@ class ProcessedOffsets(NamedTuple):
         head: What the main cursor has returned is finished up to here; None: it has returned nothing.
         unfinished: What the children have returned and is not finished.
         metadata: The metadata of the commit.
-        told_to: The metadata is about offsets below this one. None: it is the user's, and goes with every commit.
+        metadata_end_offset: The metadata is about offsets below this one. None: it is the user's, and goes with every
+            commit.
     """
 
     head: OffsetAndMetadata | None
     unfinished: tuple[Unfinished, ...] = ()
     metadata: str = ""
-    told_to: int | None = None
+    metadata_end_offset: int | None = None
 
     def metadata_at(self, offset: int) -> str:
         """The metadata of a commit of `offset`: empty if it is about offsets that this commit itself covers."""
-        return "" if self.told_to is not None and self.told_to <= offset else self.metadata
+        return "" if self.metadata_end_offset is not None and self.metadata_end_offset <= offset else self.metadata
 
     @property
     def kept(self) -> OffsetSet:

@@ -58,7 +58,7 @@ def send_offsets_to_transaction(producer: object, offsets: Offsets, consumer: Ca
             "with enable_auto_commit=True the consumer commits what it has returned, whatever becomes of the "
             "transaction: set enable_auto_commit=False"
         )
-    # In this order: if the member is put out of the group and comes back in between, either the broker does not know
+    # In this order: if the member is removed from the group and comes back in between, either the broker does not know
     # this generation any more, or the partitions are gone.
     group = consumer.group_metadata()
     gone = sorted(wanted.keys() - consumer.assignment())

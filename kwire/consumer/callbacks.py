@@ -131,7 +131,7 @@ class CallbackRunner(Generic[K, V]):
 
     def run(self) -> Steps[None]:
         """Everything that is due, in order. Raises what a callback raises, or the error the thread has to tell."""
-        while not self.has_news and (event := (yield from self._next())) is not None:
+        while not self.has_revocation_news and (event := (yield from self._next())) is not None:
             match event:
                 case RunCallback(kind=CallbackKind.REVOKED):
                     self._request_revoke(event)
@@ -145,7 +145,7 @@ class CallbackRunner(Generic[K, V]):
                     raise event.error.with_traceback(None)
 
     @property
-    def has_news(self) -> bool:
+    def has_revocation_news(self) -> bool:
         """Whether the application should hear of revocation before anything else happens."""
         return self._is_async and self._revocation.has_news
 

@@ -64,8 +64,8 @@ class _Loop(Generic[K, V]):
         full = [chunk for chunk in chunks if len(chunk)]
         last = {(chunk.topic_partition, chunk.epoch): chunk for chunk in full}
         self.chunks = [
-            replace(chunk, next=ends[cursor])
-            if chunk is last[cursor := (chunk.topic_partition, chunk.epoch)] and chunk.next != ends[cursor]
+            replace(chunk, next=ends[key])
+            if chunk is last[key := (chunk.topic_partition, chunk.epoch)] and chunk.next != ends[key]
             else chunk
             for chunk in full
         ]

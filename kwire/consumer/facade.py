@@ -288,7 +288,7 @@ class Facade(ABC, Generic[K, V]):
             What they are now; a rebalance changes them.
 
         Raises:
-            CommitFailedError: The member was put out of the group, and others may have its partitions. Java answers
+            CommitFailedError: The member was removed from the group, and others may have its partitions. Java answers
                 generation -1 then, and brokers accept a commit with it.
             InvalidGroupIdError: There is no `group_id`.
             IllegalStateError: With `enable_parallel_rebalance` nobody else may commit.

@@ -53,10 +53,10 @@ COMMIT_SHARE_OF_CLOSE = 0.8
 _numbers = itertools.count(1)
 
 
-class _Loan(NamedTuple):
-    """The consumer is used by a `Processor`; see `ConsumerSession.lent_to`."""
+class _ProcessorUse(NamedTuple):
+    """A `Processor` uses the consumer; see `ConsumerSession.used_by_processor`."""
 
-    has_news: Callable[[], bool]
+    must_return: Callable[[], bool]
     finish: Callable[[], None]
 
 
@@ -92,9 +92,9 @@ class ConsumerSession(Generic[K, V]):
         self.commits: CommitCalls[K, V] = CommitCalls(self.state, self.callbacks)
         self.look_ups = LookUpCalls(link)
         self.whole_topics: WholeTopics[K, V] = WholeTopics(self.state, self.look_ups)
-        self._loan: _Loan | None = None
+        self._processor_use: _ProcessorUse | None = None
         self.unclosed = Unclosed(self, link)  # the network thread knows nothing of this object
-        self.describes_loan: Callable[[], object] | None = None
+        self.describe_processor: Callable[[], object] | None = None
         """Describes the `Processor` that uses this consumer, and the consumer; None without one."""
         live_consumers.add(self)
         try:
@@ -224,7 +224,7 @@ class ConsumerSession(Generic[K, V]):
             if self.callbacks.are_due:
                 yield from self.callbacks.run()
             self.state.check_open()  # a callback may have closed it
-            if self.callbacks.has_news:
+            if self.callbacks.has_revocation_news:
                 return self.polling.records()
             if self.whole_topics.names or not self.positions.are_settled:
                 yield from self._settle()
@@ -236,7 +236,7 @@ class ConsumerSession(Generic[K, V]):
             if records:
                 return records
             asked = asked or self.polling.ask_for_work()
-            if self._loan is not None and self._loan.has_news():
+            if self._processor_use is not None and self._processor_use.must_return():
                 self.link.mailbox.polls_in_a_row.finds_nothing()
                 return records
             if deadline.expired:
@@ -287,8 +287,8 @@ class ConsumerSession(Generic[K, V]):
         if view.is_group and view.epochs and not view.is_member:
             # Brokers take a commit without a generation as one of a program that is in no group, and let it pass.
             raise CommitFailedError(
-                f"this member was put out of group {group_id}, and others may have its partitions: abort what is under "
-                "way, and poll to join again"
+                f"this member was removed from group {group_id}, and others may have its partitions: abort what is "
+                "under way, and poll to join again"
             )
         return view.group or ConsumerGroupMetadata(group_id=group_id, group_instance_id=config.group_instance_id)
 
@@ -318,7 +318,7 @@ class ConsumerSession(Generic[K, V]):
         """How it stands, for a person; None of one that is closed, or another process's."""
         if self.state.closed or self.link.is_forked:
             return None
-        describes = self.describes_loan
+        describes = self.describe_processor
         return str(self.link.run(self.describe()) if describes is None else describes())
 
     def health(self, max_lag: int | None) -> Steps[Health]:
@@ -330,26 +330,28 @@ class ConsumerSession(Generic[K, V]):
     # --- for a Processor, which looks after more than its polls ---------------------------------------------
 
     @property
-    def is_lent(self) -> bool:
+    def is_used_by_processor(self) -> bool:
         """Whether a Processor uses the consumer, or was ended before it had finished with it."""
-        return self._loan is not None
+        return self._processor_use is not None
 
     @contextlib.contextmanager
-    def lent_to(self, has_news: Callable[[], bool], finish: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    def used_by_processor(
+        self, must_return: Callable[[], bool], finish: Callable[[], None]
+    ) -> Iterator[Callable[[], None]]:
         """A `Processor` uses the consumer meanwhile, and nobody else: the caller has taken the guard.
 
         Polls return records that cannot be deserialized as well (`PartitionRecords.failures`).
 
         Args:
-            has_news: Whether a poll that finds no records is to return nevertheless.
+            must_return: Whether a poll that finds no records is to return nevertheless.
             finish: Called in the end. If an exception of a signal handler ends it, it is called again before the
                 consumer is used for the next poll.
 
         Yields:
-            A function that has a waiting poll ask `has_news`. Any thread and signal handler may call it.
+            A function that has a waiting poll ask `must_return`. Any thread and signal handler may call it.
         """
         self.link.run(self.take_back())
-        self._loan = _Loan(has_news, finish)
+        self._processor_use = _ProcessorUse(must_return, finish)
         self.polling.keep_failures(True)
         try:
             yield self.link.mailbox.notify
@@ -358,10 +360,10 @@ class ConsumerSession(Generic[K, V]):
 
     def take_back(self) -> Steps[None]:
         """Have the `Processor` that uses this consumer finish, if there is one."""
-        if self._loan is not None:
-            self._loan.finish()
+        if self._processor_use is not None:
+            self._processor_use.finish()
             yield from self._fetch_failures_again()
-            self._loan = None
+            self._processor_use = None
 
     def _fetch_failures_again(self) -> Steps[None]:
         """Go back in front of records that cannot be deserialized: a poll has to raise an error over them."""

@@ -189,7 +189,7 @@ class Consumer(Facade[K, V]):
     ) -> Records[K, V]:
         """A signal handler may raise up to the last line: then the next poll returns these records."""
         look_for_fork()
-        if self._session.is_lent and not self._guard.is_entered:
+        if self._session.is_used_by_processor and not self._guard.is_entered:
             with self._guard:  # which refuses this while a Processor runs
                 self._run(self._session.take_back())
         has_begun = False
@@ -504,14 +504,16 @@ class Consumer(Facade[K, V]):
     # --- for a Processor ------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _lent_to(self, has_news: Callable[[], bool], finish: Callable[[], None]) -> Iterator[Callable[[], None]]:
-        """See `ConsumerSession.lent_to`. Nobody but the calling thread may use this consumer meanwhile."""
+    def _used_by_processor(
+        self, must_return: Callable[[], bool], finish: Callable[[], None]
+    ) -> Iterator[Callable[[], None]]:
+        """See `ConsumerSession.used_by_processor`. Nobody but the calling thread may use this consumer meanwhile."""
         with self._guard:
             self._check_open()
             usual = self._guard.advice
             self._guard.advice = "a Processor uses it: stop() that, and wait until it has ended"
             try:
-                with self._session.lent_to(has_news, finish) as notify:
+                with self._session.used_by_processor(must_return, finish) as notify:
                     yield notify
             finally:
                 self._guard.advice = usual

@@ -207,8 +207,8 @@ class MetadataManager:
         self._in_vain_since_ms = now_ms
         self.cluster = self.cluster.without_nodes()
         self.request_update()
-        for hang_up in self.on_rebootstrap:
-            hang_up()
+        for close_connections in self.on_rebootstrap:
+            close_connections()
         for hear in self.on_update:
             hear(now_ms)
 

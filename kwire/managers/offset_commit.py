@@ -85,9 +85,9 @@ class OffsetCommitManager:
         member: Committer,
         deliver: Deliver,
         backoff: Backoff,
-        log: CommitLog | None = None,
+        commit_log: CommitLog | None = None,
     ) -> None:
-        self._log = log or GroupLog(config.group_id, subscription)
+        self._commit_log = commit_log or GroupLog(config.group_id, subscription)
         self._config = config
         self._subscription = subscription
         self._metadata = metadata
@@ -110,7 +110,7 @@ class OffsetCommitManager:
 
     def commit(self, event: Commit) -> None:
         """Commit; retried until it succeeds, is refused for good, or the caller gives up."""
-        offsets = self._log.delivered() if event.offsets is None else event.offsets
+        offsets = self._commit_log.delivered() if event.offsets is None else event.offsets
 
         def on_done(error: KafkaError | None) -> None:
             if error is None:
@@ -122,7 +122,7 @@ class OffsetCommitManager:
 
     def commit_async(self, event: CommitAsync, now_ms: float) -> None:
         """Commit, without retries; the callback runs on the application thread."""
-        offsets = self._log.delivered() if event.offsets is None else event.offsets
+        offsets = self._commit_log.delivered() if event.offsets is None else event.offsets
 
         def on_done(error: KafkaError | None) -> None:
             if error is not None and error.retriable:
@@ -137,7 +137,11 @@ class OffsetCommitManager:
 
     def auto_commit(self, now_ms: float) -> None:
         """Commit what was delivered, without anybody waiting: the timer is due, or an assignment is about to change."""
-        if not self._config.enable_auto_commit or self._member.is_joining or not (offsets := self._log.delivered()):
+        if (
+            not self._config.enable_auto_commit
+            or self._member.is_joining
+            or not (offsets := self._commit_log.delivered())
+        ):
             return
         self._timer.started()
 
@@ -211,7 +215,7 @@ class OffsetCommitManager:
 
     def _settle(self, commit: PendingCommit, error: KafkaError | None) -> None:
         if error is None:
-            self._log.acknowledged(commit.offsets)
+            self._commit_log.acknowledged(commit.offsets)
             self._note_committed(commit.offsets)
             error = None if commit.is_last else commit.void
         commit.settled, commit.error = True, error
@@ -220,7 +224,7 @@ class OffsetCommitManager:
 
     def _note_committed(self, offsets: Offsets) -> None:
         """For `Consumer.describe()`."""
-        for tp, committed in offsets.items() if self._log.group_id == self._config.group_id else ():
+        for tp, committed in offsets.items() if self._commit_log.group_id == self._config.group_id else ():
             if (partition := self._subscription.partitions.get(tp)) is not None:
                 partition.committed_offset = committed.offset
 
@@ -288,7 +292,7 @@ class OffsetCommitManager:
 
     def _wake_at_ms(self, commit: PendingCommit, destination: Destination | None, *, held: bool) -> float:
         if destination is None:
-            commit.waits_for(f"the coordinator of group {self._log.group_id}{self._coordinator.last_error}")
+            commit.waits_for(f"the coordinator of group {self._commit_log.group_id}{self._coordinator.last_error}")
             return commit.deadline_ms
         if held:
             commit.waits_for(EARLIER_COMMIT)
@@ -308,7 +312,7 @@ class OffsetCommitManager:
     def _reason_to_refuse(self, commit: PendingCommit, now_ms: float) -> KafkaError | None:
         if self._member.is_joining:
             return RebalanceInProgressError("the group is rebalancing; poll() to finish it, then commit again")
-        if self._log.by_member and not self._member.identity().is_member:
+        if self._commit_log.by_member and not self._member.identity().is_member:
             return self._member.refusal or CommitFailedError(
                 "not a member of the group: a consumer joins it inside poll(). If it was a member before, its "
                 "partitions may have a new owner: poll more often, or raise max_poll_interval_ms"
@@ -409,7 +413,7 @@ class OffsetCommitManager:
 
     def _identity(self) -> GroupIdentity:
         """Who commits. Without a group subscription that is no member, so the instance id is left out as well."""
-        return self._member.identity() if self._log.by_member else GroupIdentity(self._log.group_id)
+        return self._member.identity() if self._commit_log.by_member else GroupIdentity(self._commit_log.group_id)
 
     def _on_answer(
         self,

@@ -52,7 +52,7 @@ class ApiVersionsFallback:
             fallback = None
         return NEWEST if fallback is None else fallback.version
 
-    def hung_up(self, node: Node, version: int) -> None:
+    def closed_by(self, node: Node, version: int) -> None:
         """A connection ended while it waited for the answer in that version. Several may have been under way: the
         first of them counts."""
         fallback = self._fallbacks.setdefault(node.address, _Fallback(NEWEST))

@@ -1,7 +1,7 @@
 """Connections that take one question at a time: what a `BrokerClient` does on its thread.
 
 It connects as a consumer does: the same names, certificates and logins, by the same handshake. Nothing is tried again
-but an older version of the greeting, where a broker hangs up on a newer one.
+but an older version of ApiVersions, where a broker closes the connection on a newer one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kwire.model import Node
 from kwire.network.addresses import Addresses
 from kwire.network.api_versions_fallback import VERSIONS
 from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure, took_too_long
-from kwire.network.handshake import Greeting, Handshake
+from kwire.network.handshake import ApiVersionsQuery, Handshake
 from kwire.network.security import Security
 from kwire.network.tcp import TcpTransport
 from kwire.network.tls import TlsStream
@@ -158,7 +158,7 @@ class BrokerConnections:
                 attempt.stage = Stage.TCP
                 stream = await self._transport.connect(*endpoint)
             dial = partial(self._transport.connect, *endpoint)
-            handshake = Handshake(node, stream, Framing(CLIENT_ID), self.security, dial, Greeting(version))
+            handshake = Handshake(node, stream, Framing(CLIENT_ID), self.security, dial, ApiVersionsQuery(version))
             with trio.fail_after(self._timeout_s):
                 await handshake.run()
             attempt.stage = Stage.LOGIN

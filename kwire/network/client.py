@@ -30,7 +30,7 @@ from kwire.model import Node
 from kwire.network.api_versions_fallback import ApiVersionsFallback
 from kwire.network.connection import Completed, Connection
 from kwire.network.connection_failures import Address, BrokerConnectionFailure, ConnectionFailures, ConnectionKey
-from kwire.network.handshake import Greeting
+from kwire.network.handshake import ApiVersionsQuery
 from kwire.network.outages import OutageLog
 from kwire.network.security import Security
 from kwire.network.transport import Transport
@@ -176,7 +176,7 @@ class NetworkClient:
             self._completed.popleft()(now_ms)
         return count
 
-    def hang_up(self) -> None:
+    def close_connections(self) -> None:
         """Start from the bootstrap servers again (KIP-1102): close the connections, so the next request goes to
         wherever a bootstrap server's name leads now. As in Java, the coordinator's stays: it still serves the group."""
         for key, connection in self._connections.items():
@@ -190,7 +190,7 @@ class NetworkClient:
 
     def close(self) -> None:
         for connection in self._connections.values():
-            connection.close(DisconnectError("the consumer was closed"), is_farewell=True)
+            connection.close(DisconnectError("the consumer was closed"), is_last=True)
 
     def forget(self) -> None:
         """Drop the connections and the handlers that nobody will call. Called after `close`, when the tasks of all
@@ -324,7 +324,7 @@ class NetworkClient:
             self._transport,
             security=self._security,
             longest_wait_ms=self._longest_wait_ms(key.channel),
-            greeting=Greeting(self._fallback.version_for(node, now_ms), self._expected_cluster_id()),
+            api_versions_query=ApiVersionsQuery(self._fallback.version_for(node, now_ms), self._expected_cluster_id()),
             metrics=self._metrics.requests,
             completed=self._completed,
             wake=self._on_change,
@@ -369,8 +369,8 @@ class NetworkClient:
 
     def _on_ready(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         offered = connection.versions.offered.get(ApiVersionsRequest.api_key)
-        newest = connection.greeting.version if offered is None else offered.max_version
-        self._fallback.answered(connection.node, connection.greeting.version, newest, now_ms)
+        newest = connection.api_versions_query.version if offered is None else offered.max_version
+        self._fallback.answered(connection.node, connection.api_versions_query.version, newest, now_ms)
         if connection.is_proven:
             self._failures.proven(key, connection.proven_at_ms)
             self._outages.over(connection, now_ms)
@@ -383,8 +383,8 @@ class NetworkClient:
             return
         is_in_use = connection.node.address in self._addresses_in_use(now_ms)
         self._outages.lost(connection, error, now_ms, is_in_use=is_in_use)
-        if connection.hung_up_on_greeting:
-            self._fallback.hung_up(connection.node, connection.greeting.version)
+        if connection.closed_on_api_versions:
+            self._fallback.closed_by(connection.node, connection.api_versions_query.version)
         wait_ms = self._backoff_for(error).delay_ms(self._failures.count(connection.node, key.channel) + 1)
         self._failures.failed(key, connection.node, error, wait_ms, now_ms)
         self._failures.forget(self._nodes().keys(), now_ms)

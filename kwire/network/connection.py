@@ -31,7 +31,7 @@ from kwire.metrics.connections import ConnectionMetrics
 from kwire.metrics.requests import RequestMetrics
 from kwire.model import Node
 from kwire.network.connection_errors import BREAKS, NO_ANSWER_HINT, connection_failure, forget_frames
-from kwire.network.handshake import Greeting, Handshake
+from kwire.network.handshake import ApiVersionsQuery, Handshake
 from kwire.network.security import Security
 from kwire.network.transport import ByteStream, Transport
 from kwire.protocol.framing import Answer, Framing
@@ -82,7 +82,7 @@ class Connection:
     """One connection to a broker: dials, shakes hands, writes requests, reads answers.
 
     Args:
-        greeting: how the broker is asked what it speaks.
+        api_versions_query: how the broker is asked what it speaks.
         completed: where handlers go when their answer, or failure, is here.
         wake: tells the loop that something else happened; may be called inside a turn.
         security: how connections are secured.
@@ -99,7 +99,7 @@ class Connection:
         has_expired: it was closed because a request had timed out.
         is_closed: all is over, and everything that was in flight has failed.
         error: why it broke, if it did.
-        hung_up_on_greeting: the broker closed it instead of saying what it speaks.
+        closed_on_api_versions: the broker closed it instead of saying what it speaks.
         expires_at_ms: when the first of the unanswered requests has waited too long.
     """
 
@@ -110,7 +110,7 @@ class Connection:
         transport: Transport,
         *,
         security: Security,
-        greeting: Greeting,
+        api_versions_query: ApiVersionsQuery,
         longest_wait_ms: float,
         metrics: RequestMetrics,
         completed: deque[Completed],
@@ -120,13 +120,13 @@ class Connection:
         now_ms: float,
     ) -> None:
         self.node = node
-        self.greeting = greeting
+        self.api_versions_query = api_versions_query
         self.is_ready = False
         self.is_proven = False
         self.proven_at_ms = -math.inf
         self.is_closed = False
         self.error: KafkaError | None = None
-        self.hung_up_on_greeting = False
+        self.closed_on_api_versions = False
         self.dialled_at_ms = self.used_at_ms = self.answered_at_ms = now_ms
         self.has_expired = False
         self.expires_at_ms = NEVER_MS
@@ -254,13 +254,13 @@ class Connection:
         self.has_expired = True
         self.close(DisconnectError(f"broker {self.node}: no answer in time; connection given up"))
 
-    def close(self, error: KafkaError | None = None, *, is_farewell: bool = False) -> None:
+    def close(self, error: KafkaError | None = None, *, is_last: bool = False) -> None:
         """Give up: what is in flight fails with `error`. Without one nothing was wrong: the connection idled.
 
         Args:
-            is_farewell: the consumer ends. What it said last, such as that it leaves the group, is to be carried out.
+            is_last: the consumer ends. What it said last, such as that it leaves the group, is to be carried out.
         """
-        if not is_farewell:
+        if not is_last:
             self._take_back_unread()
         self._end(error)
         self._scope.cancel()
@@ -284,7 +284,7 @@ class Connection:
                 with trio.fail_after(setup_timeout_ms / 1000.0):
                     self._dialled = await dial()
                 self._handshake = Handshake(
-                    self.node, self._dialled, self._framing, self._security, dial, self.greeting
+                    self.node, self._dialled, self._framing, self._security, dial, self.api_versions_query
                 )
                 try:
                     await self._shake_hands(self._handshake, request_timeout_ms)
@@ -297,13 +297,13 @@ class Connection:
                 error = _first(group)
                 if self._dialled is not None and not self.is_ready:
                     self._transport.avoid(self._dialled)
-                self.hung_up_on_greeting = self._has_hung_up_on_greeting(error)
+                self.closed_on_api_versions = self._has_closed_on_api_versions(error)
                 self._end(self._as_kafka_error(error))
                 forget_frames(error)
 
-    def _has_hung_up_on_greeting(self, error: Exception) -> bool:
-        is_greeting = self._handshake is not None and self._handshake.step == "version" and not self.is_ready
-        return is_greeting and isinstance(error, ConnectionError | DisconnectError)
+    def _has_closed_on_api_versions(self, error: Exception) -> bool:
+        is_api_versions = self._handshake is not None and self._handshake.step == "version" and not self.is_ready
+        return is_api_versions and isinstance(error, ConnectionError | DisconnectError)
 
     async def _shake_hands(self, handshake: Handshake, timeout_ms: float) -> None:
         with trio.fail_after(timeout_ms / 1000.0):

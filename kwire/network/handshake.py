@@ -27,7 +27,7 @@ Redial: TypeAlias = Callable[[], Awaitable[ByteStream]]
 R = TypeVar("R", bound=Message)
 
 
-class Greeting(NamedTuple):
+class ApiVersionsQuery(NamedTuple):
     """How the broker is asked what it speaks: in which version first, and which cluster it is expected to be of; None
     where that is not known, or not to be checked."""
 
@@ -42,7 +42,7 @@ class Handshake:
         stream: what is sent and received over.
         redial: connects to the broker once more, to look at it.
         security: which of TLS and SASL there is to be, and with what.
-        greeting: how the broker is asked what it speaks.
+        api_versions_query: how the broker is asked what it speaks.
         session_lifetime_ms: how long the login is good for; 0 for ever.
         versions: what the broker speaks, once it has said so.
         step: the name of the step that is under way, for errors; empty when all are taken.
@@ -57,12 +57,12 @@ class Handshake:
         framing: Framing,
         security: Security,
         redial: Redial,
-        greeting: Greeting | None = None,
+        api_versions_query: ApiVersionsQuery | None = None,
     ) -> None:
         self.node = node
         self.redial = redial
         self.security = security
-        self.greeting = greeting or Greeting()
+        self.api_versions_query = api_versions_query or ApiVersionsQuery()
         self.stream = stream
         self.versions = BrokerVersions({})
         self.session_lifetime_ms = 0.0
@@ -118,7 +118,7 @@ async def authenticate(handshake: Handshake) -> None:
 
 async def negotiate_versions(handshake: Handshake) -> None:
     """KIP-511: ask in our newest version; a broker that does not know it answers in v0 which ones it does."""
-    request, version = _greeting(handshake), handshake.greeting.version
+    request, version = _api_versions_request(handshake), handshake.api_versions_query.version
     while True:
         answer = await handshake.ask(request, version)
         code = ErrorCode.of(answer.error_code)
@@ -135,9 +135,9 @@ async def negotiate_versions(handshake: Handshake) -> None:
         version = _older(version, BrokerVersions.from_response(answer))
 
 
-def _greeting(handshake: Handshake) -> ApiVersionsRequest:
+def _api_versions_request(handshake: Handshake) -> ApiVersionsRequest:
     """KIP-1242: the broker checks whether it is the one that is meant. A bootstrap server may be any."""
-    node, cluster_id = handshake.node, handshake.greeting.cluster_id
+    node, cluster_id = handshake.node, handshake.api_versions_query.cluster_id
     is_checked = cluster_id is not None and node.id >= 0
     return ApiVersionsRequest(
         client_software_name=CLIENT_SOFTWARE_NAME,

@@ -133,7 +133,7 @@ def make_loop(
         login_backoff=Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms),
         operator=mailbox.operator,
     )
-    managers.metadata.on_rebootstrap.append(client.hang_up)
+    managers.metadata.on_rebootstrap.append(client.close_connections)
     client.on_rebootstrap_required = managers.metadata.rebootstrap_required
     read_committed = config.reads_committed
 

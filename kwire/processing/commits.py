@@ -59,7 +59,7 @@ class Commits:
     ) -> None:
         self.acknowledged = 0
         """How many the broker has taken."""
-        self.has_news = False
+        self.has_ended = False
         """Whether a commit has ended since its owner looked: partitions may wait for it."""
         self._completion = completion
         self._look = look
@@ -107,7 +107,7 @@ class Commits:
     ) -> None:
         self._is_under_way = False
         self._error = error
-        self.has_news = True
+        self.has_ended = True
         if error is None:
             self.acknowledged += 1
             self._completion.acknowledged(offers, progress)

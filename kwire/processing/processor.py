@@ -117,7 +117,7 @@ class Processor(Generic[K, V]):
             max_buffered_bytes=max_buffered_bytes,
             watchdog=watchdog,
         )
-        if not hasattr(consumer, "_lent_to"):
+        if not hasattr(consumer, "_used_by_processor"):
             kind = type(consumer).__name__
             raise InvalidArgumentError(f"a Processor takes a Consumer, not {kind}; in a task, await its run_async()")
         options.check_fits(consumer.config)

@@ -61,7 +61,7 @@ class ProcessorLoop(Generic[K, V]):
     """Polls, hands records to workers, and commits. Used by one thread. `stop` and `status` are for any.
 
     Args:
-        consumer: Lent to the loop while it runs.
+        consumer: Used by the loop alone while it runs.
 
     Attributes:
         workers: What calls the handler.
@@ -110,10 +110,10 @@ class ProcessorLoop(Generic[K, V]):
             describe: The consumer describes itself by this meanwhile.
         """
         consumer = self._consumer
-        with consumer._lent_to(self._has_news, self._end) as self._wake_poll:
+        with consumer._used_by_processor(self._must_return, self._end) as self._wake_poll:
             self._is_running = True
             consumer.rebalance_listener = self._listener
-            consumer._session.describes_loan = describe
+            consumer._session.describe_processor = describe
             self._run()
         if self.error is not None:
             raise self.error
@@ -214,7 +214,7 @@ class ProcessorLoop(Generic[K, V]):
                 raise
             self._undelivered = Records()
             timeout_s, gathers = 0.0, self.dispatcher.wants_more and not records.is_empty()
-        self._is_woken = self._commits.has_news = False  # the loop looks
+        self._is_woken = self._commits.has_ended = False  # the loop looks
 
     def _deliver(self, records: Records[K, V]) -> None:
         closed = self._loader.partitions
@@ -271,12 +271,12 @@ class ProcessorLoop(Generic[K, V]):
         elif self._ending.is_draining:
             self.dispatcher.take_back(AFTER_ERROR_S)
 
-    def _has_news(self) -> bool:
+    def _must_return(self) -> bool:
         """Whether a poll that finds no records shall return."""
         dispatcher = self.dispatcher
         is_drained = dispatcher.is_idle and self._ending.last_commit is None
         is_over = is_drained if self._ending.is_draining else dispatcher.error is not None
-        return dispatcher.has_ended or is_over or self._is_woken or self._commits.has_news or self._loader.has_answers
+        return dispatcher.has_ended or is_over or self._is_woken or self._commits.has_ended or self._loader.has_answers
 
     def _on_ended(self, run: Run[K, V]) -> None:
         """A worker is through with a run; on its thread."""
@@ -361,7 +361,7 @@ class ProcessorLoop(Generic[K, V]):
         self.dispatcher.drop_all()  # a worker that is not waited for ends after its current record
         self.workers.close()
         self._wake_poll, self._is_running = _wake_nobody, False
-        consumer._session.describes_loan = None
+        consumer._session.describe_processor = None
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
         self._loader.forget(assigned)

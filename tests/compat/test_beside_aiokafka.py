@@ -871,7 +871,7 @@ def test_a_getmany_of_nothing_ends_with_its_timeout(cluster: Cluster) -> None:
 def test_what_a_listener_raises_does_not_end_the_program(
     library: Library, caplog: pytest.LogCaptureFixture, *, failing: str, is_async: bool
 ) -> None:
-    """One that commits in it, for example, whose member was put out of the group."""
+    """One that commits in it, for example, whose member was removed from the group."""
 
     class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
         def on_partitions_revoked(self, revoked: set[Any]) -> Any:  # noqa: ANN401

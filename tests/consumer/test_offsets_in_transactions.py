@@ -221,7 +221,7 @@ def test_a_member_that_was_put_out_has_no_metadata_while_it_believes_to_have_par
     consumer.poll(WAIT_S)
     before = consumer.group_metadata()
     cluster.control.on(HeartbeatRequest, times=1).answer(HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
-    with pytest.raises(CommitFailedError, match=r"put out of group billing, .* poll to join again"):
+    with pytest.raises(CommitFailedError, match=r"removed from group billing, .* poll to join again"):
         until(lambda: consumer.group_metadata() != before)
     assert consumer.assignment() == {TP}
     until(lambda: bool(consumer.poll(0.1).lost))

@@ -166,7 +166,7 @@ def test_an_address_that_connects_and_goes_no_further_is_left_for_the_next(
                 while (await rig.send().wait()).error is not None:
                     pass
                 assert dead.visitors == 1
-                rig.client.hang_up()
+                rig.client.close_connections()
                 while (await rig.send().wait()).error is not None:
                     pass
                 assert dead.visitors == 1, "the address that was of use comes first from then on"

@@ -151,9 +151,9 @@ def test_a_broker_that_hangs_up_on_what_it_offers_is_tried_once_and_then_left_al
 
     in_virtual_time(scenario)
     fallback = ApiVersionsFallback()
-    fallback.hung_up(NODE, NEWEST)
+    fallback.closed_by(NODE, NEWEST)
     fallback.answered(NODE, 3, 4, 0)
-    fallback.hung_up(NODE, 4)
+    fallback.closed_by(NODE, 4)
     fallback.answered(NODE, 3, 4, 0)
     assert fallback.version_for(NODE, PINNED_MS - 1) == 3
     assert fallback.version_for(NODE, PINNED_MS) == NEWEST
@@ -162,7 +162,7 @@ def test_a_broker_that_hangs_up_on_what_it_offers_is_tried_once_and_then_left_al
 def test_connections_that_were_under_way_together_count_once() -> None:
     fallback = ApiVersionsFallback()
     for _ in range(3):
-        fallback.hung_up(NODE, NEWEST)
+        fallback.closed_by(NODE, NEWEST)
     assert fallback.version_for(NODE, 0) == 3
     for _ in range(3):
         fallback.answered(NODE, 3, NEWEST, 0)  # of which one is the connection that has been there all along
@@ -171,7 +171,7 @@ def test_connections_that_were_under_way_together_count_once() -> None:
 
 def test_what_was_learned_of_one_address_says_nothing_of_another() -> None:
     fallback = ApiVersionsFallback()
-    fallback.hung_up(NODE, NEWEST)
+    fallback.closed_by(NODE, NEWEST)
     assert fallback.version_for(Node(-1, "broker", 9093), 0) == NEWEST
     assert fallback.version_for(Node(7, "broker", 9092), 0) == 3, "its id is learned after its address"
 

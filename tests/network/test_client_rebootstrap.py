@@ -168,7 +168,7 @@ def test_hanging_up_fails_what_is_in_flight_and_dials_the_bootstrap_servers_anew
             open_ones = [rig.send(), rig.send(node=OLD, channel=Channel.FETCH)]
             await trio.sleep(1)
             rig.nodes = {}
-            rig.client.hang_up()
+            rig.client.close_connections()
             for outcome in open_ones:
                 assert isinstance((await outcome.wait()).error, DisconnectError)
                 assert outcome.at_s == pytest.approx(1, abs=0.1)
@@ -189,7 +189,7 @@ def test_hanging_up_leaves_the_coordinator_alone(
         async with rig.running():
             for _ in range(2):
                 assert (await rig.send(node=OLD, channel=Channel.COORDINATOR).wait()).error is None
-                rig.client.hang_up()
+                rig.client.close_connections()
 
     in_virtual_time(scenario)
     assert answering.connections == 1
@@ -207,7 +207,7 @@ def test_hanging_up_while_a_broker_is_being_dialled(
             waiting = rig.send()
             await trio.sleep(1)
             rig.nodes = {}
-            rig.client.hang_up()
+            rig.client.close_connections()
             outcome = await waiting.wait()
             assert outcome.error is None
             assert outcome.at_s < 7  # what is not sent yet goes to the bootstrap server, in the loop's next turn

@@ -66,11 +66,11 @@ def test_of_what_handlers_have_not_finished_nothing_is_done(state: CatchUpState)
 
 def test_a_map_goes_along_as_long_as_it_tells_of_what_is_behind_the_commit(state: CatchUpState) -> None:
     state.note_delivered(LAG, at(120))
-    state.commit_processed(ProcessedOffsets(None, (Unfinished(range(80, 90)),), "map", told_to=120))
+    state.commit_processed(ProcessedOffsets(None, (Unfinished(range(80, 90)),), "map", metadata_end_offset=120))
     assert users_metadata(state.low_water().metadata) == "map"
-    state.commit_processed(ProcessedOffsets(None, (), "map", told_to=121))
+    state.commit_processed(ProcessedOffsets(None, (), "map", metadata_end_offset=121))
     assert state.low_water() == OffsetAndMetadata(120, "map")
-    state.commit_processed(ProcessedOffsets(None, (), "map", told_to=120))
+    state.commit_processed(ProcessedOffsets(None, (), "map", metadata_end_offset=120))
     assert state.low_water() == at(120)
 
 

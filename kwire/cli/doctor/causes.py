@@ -62,7 +62,7 @@ def cause_of(stage: Stage, error: KafkaError, server: Endpoint, look: Look) -> C
         case Stage.TLS:
             return _no_tls(error, server, look)
         case Stage.VERSIONS:
-            return _no_greeting(error, server, look)
+            return _no_api_versions(error, server, look)
         case Stage.LOGIN:
             return _no_login(error, server, look)
 
@@ -130,7 +130,7 @@ _ABOUT_TLS = (
 )
 
 
-def _no_greeting(error: KafkaError, server: Endpoint, look: Look) -> Cause:
+def _no_api_versions(error: KafkaError, server: Endpoint, look: Look) -> Cause:
     protocol = look.config.security_protocol
     if not protocol.is_tls and look.shows_certificate():
         wanted = "SASL_SSL" if protocol.is_sasl else "SSL (or SASL_SSL, if it wants a login)"

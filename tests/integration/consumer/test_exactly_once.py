@@ -1,5 +1,5 @@
 """From topic to topic in transactions of other libraries' producers. Each record's result is committed once, also if a
-transaction aborts, a member dies, or a member is put out of its group."""
+transaction aborts, a member dies, or a member is removed from its group."""
 
 from __future__ import annotations
 

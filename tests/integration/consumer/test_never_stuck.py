@@ -1,7 +1,7 @@
 """Groups that go on whatever happens in them: a short version of `scripts/prove rebalances`.
 
 How long a partition may be silent is judged by the proof, on a machine with nothing else to do. Here it is judged
-that nothing gets stuck, nothing is lost, nothing comes twice, and no member is thrown out.
+that nothing gets stuck, nothing is lost, nothing comes twice, and no member is removed.
 """
 
 from __future__ import annotations
