@@ -40,10 +40,7 @@ from kwire.managers.unsent import (
 from kwire.metrics.consumed import AnswerCounts, ConsumedMetrics, LogSpan
 from kwire.model import MAX_OFFSET, ZERO_UUID, Cursor, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
-from kwire.protocol.messages.fetch import (
-    FetchResponse,
-    PartitionData,
-)
+from kwire.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
 from kwire.protocol.record_batch import last_batch
 from kwire.subscription.partition import NO_TURN, UNKNOWN_OFFSET, AssignedPartition
 from kwire.subscription.subscription import Subscription
@@ -59,7 +56,6 @@ ANSWER_SHARE_PER_CONNECTION = 2
 # than 1 MiB, Java's default, one partition alone would be slow; more than 4 MiB is faster from distant brokers alone.
 LEAST_PARTITION_BYTES = 1024 * 1024
 MOST_PARTITION_BYTES = 4 * LEAST_PARTITION_BYTES
-LAST_VERSION_WITH_NAMES = 12  # v13 names topics by id alone (KIP-516)
 READ_COMMITTED_MIN_VERSION = 4
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -291,7 +287,7 @@ class FetchManager:
             on_failure=partial(self._on_failure, connection),
             on_arrival=connection.arrived,
             min_version=READ_COMMITTED_MIN_VERSION,
-            max_version=None if connection.session.can_use_ids(session) else LAST_VERSION_WITH_NAMES,
+            max_version=None if connection.session.can_use_ids(session) else FetchRequest.last_version_with_names,
             timeout_ms=self._config.request_timeout_ms + wait_ms,
         )
 

@@ -18,7 +18,6 @@ from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest, Fin
 log = part_logger("group")
 
 GROUP_KEY_TYPE = 0  # FindCoordinator v1: 0 group, 1 transaction, 2 share
-BATCHED_VERSION = 4  # KIP-699: from here on a list of keys is asked for
 COORDINATOR_MOVED = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE})
 """What any group API answers when the coordinator has to be looked for again."""
 FAILURES_WORTH_A_WARNING = 3  # the first look-up in a new cluster makes it create its log of offsets, and fails
@@ -130,7 +129,7 @@ class FindCoordinatorManager:
     def _look_up_request(self) -> UnsentRequest[FindCoordinatorResponse]:
         assert self.group_id is not None
         return UnsentRequest(
-            request=_request(self.group_id, BATCHED_VERSION),
+            request=_request(self.group_id, FindCoordinatorRequest.max_version),
             for_version=partial(_request, self.group_id),
             destination=ANY_NODE,
             on_answer=self._on_answer,
@@ -182,6 +181,6 @@ class FindCoordinatorManager:
 
 
 def _request(group_id: str, version: int) -> FindCoordinatorRequest:
-    if version < BATCHED_VERSION:
+    if version <= FindCoordinatorRequest.last_version_with_one_key:
         return FindCoordinatorRequest(key=group_id, key_type=GROUP_KEY_TYPE)
     return FindCoordinatorRequest(key_type=GROUP_KEY_TYPE, coordinator_keys=[group_id])

@@ -42,9 +42,6 @@ from kwire.subscription.subscription import Subscription
 
 log = part_logger("offsets")
 
-LAST_VERSION_WITH_NAMES = 9
-"""The last version of OffsetCommit with topic names. Later ones have topic ids alone, so a position never lands in
-another topic of the same name."""
 _LOST = frozenset(
     {
         ErrorCode.UNKNOWN_MEMBER_ID,
@@ -405,7 +402,7 @@ class OffsetCommitManager:
             destination=destination,
             on_answer=partial(self._on_answer, commit, identity, destination),
             on_failure=partial(self._on_failure, commit, destination),
-            max_version=None if commit.has_ids else LAST_VERSION_WITH_NAMES,
+            max_version=None if commit.has_ids else OffsetCommitRequest.last_version_with_names,
             # The broker reads a commit when it has answered the request in front of it. By then the commit may have
             # been given up, made again over another connection, and followed by later ones: it would undo those.
             only_behind_its_kind=True,

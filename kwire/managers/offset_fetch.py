@@ -27,9 +27,7 @@ from kwire.protocol.messages.offset_fetch import (
 
 Committed: TypeAlias = dict[TopicPartition, OffsetAndMetadata | None]
 
-GROUPS_VERSION = 8  # KIP-709: from here on the request names many groups
 REQUIRE_STABLE_VERSION = 7  # KIP-447
-MAX_VERSION = 9  # v10 names topics by id alone
 _FENCED = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
 
 
@@ -125,12 +123,12 @@ class OffsetFetchManager:
         identity = self._member.identity() if self._member.fetches_as_member else GroupIdentity(self._group_id)
         request = partial(_request, identity, query.missing)
         return UnsentRequest(
-            request=request(MAX_VERSION),
+            request=request(OffsetFetchRequest.last_version_with_names),
             for_version=request,
             destination=destination,
             on_answer=partial(self._on_answer, query, identity),
             on_failure=partial(self._on_failure, query, destination),
-            max_version=MAX_VERSION,
+            max_version=OffsetFetchRequest.last_version_with_names,
         )
 
     def _on_answer(
@@ -217,7 +215,7 @@ def _request(member: GroupIdentity, partitions: Iterable[TopicPartition], versio
         by_topic[tp.topic].append(tp.partition)
     # Before KIP-447 a broker cannot be asked to wait for pending transactions; Java asks without, too.
     require_stable = version >= REQUIRE_STABLE_VERSION
-    if version < GROUPS_VERSION:
+    if version < OffsetFetchRequest.first_version_with_groups:
         topics = [OffsetFetchRequestTopic(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]
         return OffsetFetchRequest(group_id=member.group_id, topics=topics, require_stable=require_stable)
     named = [OffsetFetchRequestTopics(name=name, partition_indexes=numbers) for name, numbers in by_topic.items()]

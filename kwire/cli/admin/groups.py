@@ -23,13 +23,6 @@ from kwire.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetch
 
 T = TypeVar("T")
 
-ONE_KEY_UP_TO = 3
-"""The last version of FindCoordinator that asks for one group."""
-MANY_GROUPS_FROM = 8
-"""The first version of OffsetFetch that asks for many groups (KIP-709)."""
-NAMES_UP_TO = 9
-"""The last version of OffsetFetch and OffsetCommit that names topics, not their ids."""
-
 
 class Groups:
     """Asks the coordinators of groups. Raises `KafkaError` if there is no answer."""
@@ -74,13 +67,17 @@ class Groups:
         """The committed offset of each partition that the group has committed."""
 
         def request(version: int) -> OffsetFetchRequest:
-            if version >= MANY_GROUPS_FROM:
+            if version >= OffsetFetchRequest.first_version_with_groups:
                 return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
             return OffsetFetchRequest(group_id=group, topics=None)
 
         def ask(endpoint: Endpoint) -> tuple[dict[TopicPartition, int], int]:
             answer = self._client.ask(
-                OffsetFetchRequest(), endpoint, min_version=2, max_version=NAMES_UP_TO, for_version=request
+                OffsetFetchRequest(),
+                endpoint,
+                min_version=2,
+                max_version=OffsetFetchRequest.last_version_with_names,
+                for_version=request,
             )
             code = answer.groups[0].error_code if answer.groups else answer.error_code
             topics = answer.groups[0].topics if answer.groups else answer.topics
@@ -105,7 +102,7 @@ class Groups:
         request = OffsetCommitRequest(group_id=group, topics=topics)
 
         def ask(endpoint: Endpoint) -> dict[TopicPartition, ErrorCode]:
-            answer = self._client.ask(request, endpoint, max_version=NAMES_UP_TO)
+            answer = self._client.ask(request, endpoint, max_version=OffsetCommitRequest.last_version_with_names)
             return {
                 TopicPartition(topic.name, each.partition_index): ErrorCode.of(each.error_code)
                 for topic in answer.topics
@@ -123,7 +120,9 @@ class Groups:
     def coordinator(self, group: str) -> Endpoint:
         """The group's coordinator."""
         answer = ask_until_final(
-            lambda: self._client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO),
+            lambda: self._client.ask(
+                FindCoordinatorRequest(key=group), max_version=FindCoordinatorRequest.last_version_with_one_key
+            ),
             lambda answer: [answer.error_code],
         )
         _raise_if(answer.error_code, f"the coordinator of group {group}")

@@ -17,8 +17,6 @@ BATCH_BYTES = 500_000
 """Half of the largest batch that brokers accept by default (message.max.bytes)."""
 ALL_REPLICAS = -1
 TIMEOUT_MS = 30_000
-NAMES_UP_TO = 12
-"""The last version of Produce that names topics, not their ids."""
 
 
 class Producing:
@@ -93,7 +91,9 @@ class Producing:
             timeout_ms=TIMEOUT_MS,
             topic_data=[TopicProduceData(name=self._topic, partition_data=[data])],
         )
-        answer = self._view.client.ask(request, self._brokers[leader], max_version=NAMES_UP_TO)
+        answer = self._view.client.ask(
+            request, self._brokers[leader], max_version=ProduceRequest.last_version_with_names
+        )
         placed = answer.responses[0].partition_responses[0]
         if placed.error_code:
             raise error_for(

@@ -19,10 +19,6 @@ from kwire.protocol.messages.list_offsets import ListOffsetsPartition, ListOffse
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 
 LATEST = -1
-NAMES_UP_TO = 12
-"""The last version of Fetch that names topics, not their ids."""
-ONE_KEY_UP_TO = 3
-"""The last version of FindCoordinator that asks for one group."""
 
 
 def check_topic(client: BrokerClient, name: str, brokers: Mapping[int, Endpoint]) -> Iterator[Check]:
@@ -73,7 +69,7 @@ def _try_to_read(client: BrokerClient, leader: Endpoint, name: str, partition: i
         return ErrorCode.of(end.error_code)
     wanted = FetchPartition(partition=partition, fetch_offset=end.offset, partition_max_bytes=1)
     request = FetchRequest(max_bytes=1, topics=[FetchTopic(topic=name, partitions=[wanted])])
-    answer = client.ask(request, leader, max_version=NAMES_UP_TO)
+    answer = client.ask(request, leader, max_version=FetchRequest.last_version_with_names)
     return ErrorCode.of(answer.error_code or answer.responses[0].partitions[0].error_code)
 
 
@@ -88,7 +84,9 @@ def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
     """Check whether the group has a coordinator, and whether this client may be a member."""
     # A cluster without any group yet creates the topic of commits first.
     answer = ask_until_final(
-        lambda: client.ask(FindCoordinatorRequest(key=group), max_version=ONE_KEY_UP_TO),
+        lambda: client.ask(
+            FindCoordinatorRequest(key=group), max_version=FindCoordinatorRequest.last_version_with_one_key
+        ),
         lambda answer: [answer.error_code],
     )
     code = ErrorCode.of(answer.error_code)

@@ -12,6 +12,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kwire.model import ZERO_UUID
 from kwire.protocol.schema import (
     Array,
@@ -69,6 +71,9 @@ class ReplicaState(Structure):
 
 class FetchRequest(Request["FetchResponse"], key=1, versions="4-18", flexible="12+"):
     """What to read, how much, and how long to wait for it."""
+
+    last_version_with_names: ClassVar[int] = 12
+    """Later ones name topics by id alone."""
 
     replica_id: Int32 = field("0-14", default=-1)
     max_wait_ms: Int32 = 0

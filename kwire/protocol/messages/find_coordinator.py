@@ -7,11 +7,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kwire.protocol.schema import Array, Int8, Int16, Int32, NullableString, Request, Response, String, Structure, field
 
 
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"], key=10, versions="0-6", flexible="3+"):
     """One key (0-3) or many (4+)."""
+
+    last_version_with_one_key: ClassVar[int] = 3
 
     key: String = field("0-3", default="")
     key_type: Int8 = field("1+", default=0)

@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kwire.model import ZERO_UUID
 from kwire.protocol.schema import (
     Array,
@@ -43,6 +45,9 @@ class OffsetCommitRequestTopic(Structure):
 
 class OffsetCommitRequest(Request["OffsetCommitResponse"], key=8, versions="2-10", flexible="8+"):
     """Positions, and who commits them."""
+
+    last_version_with_names: ClassVar[int] = 9
+    """Later ones name topics by id alone, so a position never lands in another topic of the same name."""
 
     group_id: String = ""
     generation_id_or_member_epoch: Int32 = -1

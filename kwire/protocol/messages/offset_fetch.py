@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kwire.model import ZERO_UUID
 from kwire.protocol.schema import (
     Array,
@@ -52,6 +54,11 @@ class OffsetFetchRequestGroup(Structure):
 
 class OffsetFetchRequest(Request["OffsetFetchResponse"], key=9, versions="1-10", flexible="6+"):
     """One group (1-7) or many (8+)."""
+
+    first_version_with_groups: ClassVar[int] = 8
+    """From here on it names many groups."""
+    last_version_with_names: ClassVar[int] = 9
+    """Later ones name topics by id alone."""
 
     group_id: String = field("0-7", default="")
     topics: NullableArray[OffsetFetchRequestTopic] = field("0-7", default=[], null="2-7")

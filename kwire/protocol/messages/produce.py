@@ -11,6 +11,8 @@ kwire reads; it declares this API for the in-process broker, tests and tools.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kwire.model import ZERO_UUID
 from kwire.protocol.schema import (
     Array,
@@ -45,6 +47,9 @@ class TopicProduceData(Structure):
 
 class ProduceRequest(Request["ProduceResponse"], key=0, versions="3-13", flexible="9+"):
     """Records, topic by topic, and how many replicas have to have them."""
+
+    last_version_with_names: ClassVar[int] = 12
+    """Later ones name topics by id alone."""
 
     transactional_id: NullableString = None
     acks: Int16 = 0
