@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Deliver: TypeAlias = Callable[[BackgroundEvent], None]
 """Takes an event for the application thread."""
 
-Tell: TypeAlias = "Callable[[ConsumerEvent], None]"
+TellOperator: TypeAlias = "Callable[[ConsumerEvent], None]"
 """Takes an event for operators (`on_event=`). Few consumers want any, so their classes are loaded where one is made."""
 
 

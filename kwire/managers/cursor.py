@@ -15,7 +15,7 @@ from kwire.config import ConsumerConfig
 from kwire.errors import KafkaError
 from kwire.events import Delivered
 from kwire.fetching.buffer import FetchBuffer
-from kwire.managers.base import Deliver, RequestManager, Tell
+from kwire.managers.base import Deliver, RequestManager, TellOperator
 from kwire.managers.fetch import FetchManager, OutOfRange
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_validation import OffsetValidationManager
@@ -55,7 +55,7 @@ class CursorContext(NamedTuple):
     on_data: Callable[[], None]
     backoff: Backoff
     metrics: ConsumedMetrics
-    tell: Tell | None = None
+    tell_operator: TellOperator | None = None
 
 
 P_co = TypeVar("P_co", bound=Positions, covariant=True)
@@ -76,11 +76,11 @@ class CursorManagers(Generic[P_co]):
         buffer: FetchBuffer,
         positions_of: Callable[[CursorManagers[P_co]], P_co],
     ) -> None:
-        config, metadata, deliver, on_data, backoff, metrics, tell = context
+        config, metadata, deliver, on_data, backoff, metrics, tell_operator = context
         self.cursor = cursor
         self.subscription = subscription
         self.buffer = buffer
-        self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff, tell)
+        self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff, tell_operator)
         self.positions: P_co = positions_of(self)
         self.fetch = FetchManager(
             config, subscription, metadata, self.positions, buffer, deliver, on_data, backoff, metrics, cursor

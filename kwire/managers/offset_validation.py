@@ -24,7 +24,7 @@ from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, RequestState, Tell
+from kwire.managers.base import Deliver, RequestState, TellOperator
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition, leader_epoch_or_none
@@ -85,9 +85,9 @@ class OffsetValidationManager:
         metadata: MetadataManager,
         deliver: Deliver,
         backoff: Backoff,
-        tell: Tell | None = None,
+        tell_operator: TellOperator | None = None,
     ) -> None:
-        self._tell = tell
+        self._tell_operator = tell_operator
         self._reset = config.auto_offset_reset
         self._subscription = subscription
         self._metadata = metadata
@@ -310,11 +310,11 @@ class OffsetValidationManager:
         self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, why: str = "the log was truncated"
     ) -> None:
         tp = partition.topic_partition
-        if self._tell is not None:
+        if self._tell_operator is not None:
             from kwire.consumer_events import DataLost
 
             first = None if divergent is None else divergent.offset
-            self._tell(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
+            self._tell_operator(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
         self._diverged[tp] = _Divergence(partition.epoch, partition.leader, divergent)
         self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
         resets = divergent is None and self._reset.kind is not ResetKind.NONE

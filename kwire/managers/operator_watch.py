@@ -42,7 +42,7 @@ class OperatorWatch:
     Args:
         metrics: Has the times of heartbeats and rebalances.
         polled_at_ms: When the application polled last.
-        tell: Takes events.
+        tell_operator: Takes events.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class OperatorWatch:
         subscription: Subscription,
         metrics: CoordinatorMetrics,
         polled_at_ms: Callable[[], float],
-        tell: Callable[[ConsumerEvent], None],
+        tell_operator: Callable[[ConsumerEvent], None],
     ) -> None:
-        self._tell = tell
+        self._tell_operator = tell_operator
         self._heartbeats = _Heartbeats(config.session_timeout_ms, membership, metrics)
         self._polls = _Polls(config.max_poll_interval_ms, membership, polled_at_ms)
         self._rebalances = _Rebalances(membership, metrics)
@@ -64,7 +64,7 @@ class OperatorWatch:
         wake_at_ms = NEVER_MS
         for part in (self._rebalances, self._heartbeats, self._polls, self._lags):
             for event in part.look(now_ms):
-                self._tell(event)
+                self._tell_operator(event)
             wake_at_ms = min(wake_at_ms, part.due_ms)
         return PollResult([], wake_at_ms)
 

@@ -25,7 +25,7 @@ from kwire.events import (
 )
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, Tell
+from kwire.managers.base import Deliver, TellOperator
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
 from kwire.managers.offset_validation import OffsetValidationManager
@@ -78,7 +78,7 @@ class PositionsManager:
         validation: OffsetValidationManager,
         deliver: Deliver,
         wall_clock_ms: Callable[[], int],
-        tell: Tell | None = None,
+        tell_operator: TellOperator | None = None,
     ) -> None:
         self._config = config
         self._subscription = subscription
@@ -87,7 +87,7 @@ class PositionsManager:
         self._validation = validation
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
-        self._tell = tell
+        self._tell_operator = tell_operator
         self._asked: dict[TopicPartition, _PositionQuery] = {}
         self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
         self._resets: dict[TopicPartition, tuple[_PositionQuery, Reply[Found]]] = {}
@@ -330,15 +330,15 @@ class PositionsManager:
     def _tell_of_reset(self, tp: TopicPartition, offset: int) -> None:
         """Tell operators of a reset, unless the application has asked for it."""
         before, reason = self._reset_from.pop(tp, (None, "its log was truncated"))
-        if self._tell is None or reason == ASKED_FOR:
+        if self._tell_operator is None or reason == ASKED_FOR:
             return
         from kwire.consumer_events import DataLost, PositionReset
 
-        self._tell(PositionReset(partition=tp, from_offset=before, to_offset=offset, reason=reason))
+        self._tell_operator(PositionReset(partition=tp, from_offset=before, to_offset=offset, reason=reason))
         if before is not None and before < offset and reason == OUT_OF_RANGE:
             reset = self._subscription.partitions[tp].reset
             why = DELETED if reset is not None and reset.kind is ResetKind.EARLIEST else DELETED_OR_SKIPPED
-            self._tell(DataLost(partition=tp, from_offset=before, to_offset=offset, reason=why))
+            self._tell_operator(DataLost(partition=tp, from_offset=before, to_offset=offset, reason=why))
 
     def _timestamp(self, reset: OffsetReset) -> int:
         match reset.kind:

@@ -12,7 +12,7 @@ from kwire.clock import NEVER_MS, Backoff, chance, new_uuid
 from kwire.config import ConsumerConfig, GroupProtocol, MetadataRecoveryStrategy
 from kwire.events import Delivered, GetClientInstanceId
 from kwire.fetching.buffer import FetchBuffer
-from kwire.managers.base import Deliver, RequestManager, Tell
+from kwire.managers.base import Deliver, RequestManager, TellOperator
 from kwire.managers.classic_group import ClassicGroupManager
 from kwire.managers.consumer_group import ConsumerGroupManager
 from kwire.managers.consumer_heartbeat import new_member_id
@@ -51,7 +51,7 @@ class Environment(NamedTuple):
     metrics: ConsumerMetrics | None = None
     telemetry: TelemetrySource | None = None
     """What brokers are told of the metrics, if they want any."""
-    tell: Tell | None = None
+    tell_operator: TellOperator | None = None
     """Takes what operators are told, if there are any."""
 
 
@@ -87,7 +87,7 @@ class RequestManagers:
         self.membership, keeping_membership = self._membership(assignors, environment, backoff)
         self.offset_fetch = OffsetFetchManager(config.group_id, self.coordinator, self.membership, backoff)
         self.list_offsets = ListOffsetsManager(config, self.metadata, backoff)
-        parts = self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed, environment.tell
+        parts = self.metadata, deliver, environment.on_data, backoff, self._metrics.consumed, environment.tell_operator
         cursors = CursorContext(config, *parts)
         self.lags = lag_policy(self._lag_context(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
@@ -154,7 +154,7 @@ class RequestManagers:
                 main.validation,
                 self._deliver,
                 environment.wall_clock_ms,
-                context.tell,
+                context.tell_operator,
             )
 
         return CursorManagers(Cursor.MAIN, context, self.subscription, buffer, positions_of)
@@ -165,12 +165,12 @@ class RequestManagers:
         return (TelemetryManager(environment.telemetry, lambda: bool(self.metadata.cluster.nodes), environment.chance),)
 
     def _watch(self, environment: Environment) -> Sequence[OperatorWatch]:
-        if environment.tell is None:
+        if environment.tell_operator is None:
             return ()
         from kwire.managers.operator_watch import OperatorWatch
 
         group = self.membership, self.subscription, self._metrics.coordinator
-        return (OperatorWatch(self._config, *group, environment.polled_at_ms, environment.tell),)
+        return (OperatorWatch(self._config, *group, environment.polled_at_ms, environment.tell_operator),)
 
     # --- the loop -------------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from kwire.network.transport import Transport
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
-    from kwire.consumer_events import EventSink
+    from kwire.managers.base import TellOperator
 
 log = part_logger("network")
 
@@ -64,7 +64,7 @@ class NetworkClient:
         nodes: the brokers that metadata knows now.
         cluster_id: the id of the cluster, once metadata says it.
         wake: makes the loop take another turn.
-        operator: told of outages.
+        tell_operator: takes the events of outages.
 
     Attributes:
         on_answers: told by connections that have read answers, see there; set before the first one is dialled.
@@ -86,7 +86,7 @@ class NetworkClient:
         reconnect_backoff: Backoff,
         setup_backoff: Backoff,
         login_backoff: Backoff,
-        operator: EventSink | None = None,
+        tell_operator: TellOperator | None = None,
     ) -> None:
         self._config = config
         self._may_rebootstrap = config.metadata_recovery_strategy is MetadataRecoveryStrategy.REBOOTSTRAP
@@ -99,7 +99,7 @@ class NetworkClient:
         self.on_rebootstrap_required: Callable[[float], None] = lambda now_ms: None
         self._cluster_id = cluster_id
         self._fallback = ApiVersionsFallback()
-        self._outages = OutageLog(operator)
+        self._outages = OutageLog(tell_operator)
         self._client_id = client_id
         self._metrics = metrics
         self._reconnect_backoff = reconnect_backoff

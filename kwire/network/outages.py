@@ -16,7 +16,7 @@ from kwire.logs import part_logger
 from kwire.model import Node
 
 if TYPE_CHECKING:
-    from kwire.consumer_events import EventSink
+    from kwire.managers.base import TellOperator
 
 log = part_logger("network")
 
@@ -46,11 +46,11 @@ class OutageLog:
     """The outages under way, by address.
 
     Args:
-        operator: Told of their begin and end, beside the log.
+        tell_operator: Takes the events of their begin and end, beside the log.
     """
 
-    def __init__(self, operator: EventSink | None = None) -> None:
-        self._operator = operator
+    def __init__(self, tell_operator: TellOperator | None = None) -> None:
+        self._tell_operator = tell_operator
         self._outages: dict[tuple[str, int], _Outage] = {}
         self._told_ms: dict[tuple[str, int], float] = {}
 
@@ -87,10 +87,10 @@ class OutageLog:
         log.log(level, "%s%s", error, note, extra={"broker": _name(connection.node)})
 
     def _tell_unreachable(self, node: Node, error: KafkaError) -> None:
-        if self._operator is not None:
+        if self._tell_operator is not None:
             from kwire.consumer_events import BrokerUnreachable
 
-            self._operator.tell(BrokerUnreachable(broker=_name(node), error=str(error)))
+            self._tell_operator(BrokerUnreachable(broker=_name(node), error=str(error)))
 
     def over(self, connection: Dialled, now_ms: float) -> None:
         """A connection is of use. One that was made before the outage says nothing: it may be about to break, too."""
@@ -100,10 +100,10 @@ class OutageLog:
             return
         del self._outages[node.address]
         broker, outage_ms = _name(node), now_ms - outage.since_ms
-        if self._operator is not None:
+        if self._tell_operator is not None:
             from kwire.consumer_events import BrokerReachable
 
-            self._operator.tell(BrokerReachable(broker=broker, outage_ms=outage_ms, attempts=outage.attempts))
+            self._tell_operator(BrokerReachable(broker=broker, outage_ms=outage_ms, attempts=outage.attempts))
         log.info(
             "broker %s is of use again, after %.1f s and %d failed attempts",
             node,

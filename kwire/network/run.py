@@ -108,7 +108,7 @@ def make_loop(
 
     subscription = Subscription(publish, buffer.drop)
     short_turns = ShortTurns(mailbox.notify)
-    tell = None if mailbox.operator is None else mailbox.operator.tell
+    tell_operator = None if mailbox.operator is None else mailbox.operator.tell
     environment = Environment(
         deliver=mailbox.deliver,
         on_data=short_turns.note_records,
@@ -116,7 +116,7 @@ def make_loop(
         wall_clock_ms=wall_clock_ms,
         metrics=mailbox.metrics,
         telemetry=_telemetry_source(config, mailbox, subscription, client_id),
-        tell=tell,
+        tell_operator=tell_operator,
     )
     managers = RequestManagers(config, assignors, subscription, buffer, environment, lag_policy_of(config))
     client = NetworkClient(
@@ -131,7 +131,7 @@ def make_loop(
         reconnect_backoff=Backoff(config.reconnect_backoff_ms, config.reconnect_backoff_max_ms),
         setup_backoff=Backoff(config.socket_connection_setup_timeout_ms, config.socket_connection_setup_timeout_max_ms),
         login_backoff=Backoff(config.sasl_login_retry_backoff_ms, config.sasl_login_retry_backoff_max_ms),
-        operator=mailbox.operator,
+        tell_operator=tell_operator,
     )
     managers.metadata.on_rebootstrap.append(client.close_connections)
     client.on_rebootstrap_required = managers.metadata.rebootstrap_required

@@ -125,7 +125,7 @@ class Scenario:
             wall_clock_ms=lambda: self.wall_clock_ms,
             chance=lambda: 0.5,  # no jitter: delays are what they are called
             metrics=self.metrics,
-            tell=self.told.append,
+            tell_operator=self.told.append,
         )
         self.assignors = resolve(self.config.partition_assignment_strategy)
         self.managers = RequestManagers(
