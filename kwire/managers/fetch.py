@@ -10,9 +10,9 @@ broker's fetch session has and what it should have.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 from uuid import UUID
 
 from kwire.clock import NEVER_MS, Backoff
@@ -41,7 +41,7 @@ from kwire.metrics.consumed import AnswerCounts, ConsumedMetrics, LogSpan
 from kwire.model import MAX_OFFSET, ZERO_UUID, Cursor, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse, PartitionData
-from kwire.protocol.record_batch import last_batch
+from kwire.protocol.record_batch import Batch, last_batch
 from kwire.subscription.partition import NO_TURN, UNKNOWN_OFFSET, AssignedPartition
 from kwire.subscription.subscription import Subscription
 
@@ -65,6 +65,9 @@ class OutOfRange(Protocol):
 
     def out_of_range(self, partition: AssignedPartition) -> None:
         """The answer does not say where the log starts or ends: with this error brokers set both to -1."""
+
+
+Answered: TypeAlias = Sequence[tuple[TopicPartition, PartitionData]]
 
 
 class FetchStatus(NamedTuple):
@@ -337,22 +340,14 @@ class FetchManager:
             connection.request.failed(now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
-        partitions = list(_by_partition(answer, connection.session.topic_names))
-        size_bytes = sum(len(data.records) for _, data in partitions if data.records)
+        partitions: Answered = list(_by_partition(answer, connection.session.topic_names))
         has_errors = any(data.error_code for _, data in partitions)
-        if size_bytes or has_errors or not self._config.fetch_min_bytes:
-            connection.answered(size_bytes)
-        else:
-            connection.answered_with_nothing(now_ms)
+        self._note_size(connection, partitions, now_ms, has_errors=has_errors)
         self._answer = answer_counts = AnswerCounts()
         fetches = [
             fetch for tp, data in partitions if (fetch := self._on_partition(connection, tp, data, now_ms)) is not None
         ]
-        if self._untold:
-            self._remember_ends(connection.session, {tp for tp, _ in partitions}, now_ms)
-        if self._not_served:
-            refused = {tp for tp, data in partitions if data.error_code}
-            self._note_topics(connection.session.sent, refused)
+        self._note_silent(connection.session, partitions, now_ms)
         self.may_poll_early = bool(fetches) and not has_errors
         if not self.may_poll_early:
             self._follow_leaders(connection, answer, now_ms)
@@ -366,6 +361,20 @@ class FetchManager:
             answer_counts.left = len(fetches)
             self._buffer.put(fetches)
             self._on_data()
+
+    def _note_size(self, connection: FetchConnection, partitions: Answered, now_ms: float, *, has_errors: bool) -> None:
+        size_bytes = sum(len(data.records) for _, data in partitions if data.records)
+        if size_bytes or has_errors or not self._config.fetch_min_bytes:
+            connection.answered(size_bytes)
+        else:
+            connection.answered_with_nothing(now_ms)
+
+    def _note_silent(self, session: FetchSession, partitions: Answered, now_ms: float) -> None:
+        """What it means for the partitions of a session that the answer does not name."""
+        if self._untold:
+            self._remember_ends(session, {tp for tp, _ in partitions}, now_ms)
+        if self._not_served:
+            self._note_topics(session.sent, {tp for tp, data in partitions if data.error_code})
 
     def _follow_leaders(self, connection: FetchConnection, answer: FetchResponse, now_ms: float) -> None:
         """KIP-951: a broker that no longer leads a partition names the new leader, and is believed. The new leader is
@@ -450,9 +459,8 @@ class FetchManager:
         if Hold.CALLBACK_PENDING in partition.holds:
             return None  # it is being revoked
         if not partition.has_valid_position:
-            return (
-                None  # from a former leader: a position must not move while it is validated against the new one's log
-            )
+            # From a former leader: a position must not move while it is validated against the new one's log.
+            return None
         code = ErrorCode.of(data.error_code)
         if code is not ErrorCode.NONE:
             self._on_partition_error(partition, code, now_ms)
@@ -504,20 +512,24 @@ class FetchManager:
             # nothing more is fetched.
             partition.blocked_until_ms = NEVER_MS
             return fetch
-        if batch is not None and batch.next_offset > MAX_OFFSET:
-            self.block(partition, now_ms)
-            problem = f"a record batch whose last offset is {batch.last_offset}: no offset can follow it"
-            self._raise(CorruptRecordError(problem).at(*partition.topic_partition, partition.fetch_offset))
-            return None
+        return fetch if self._move_behind(partition, batch, now_ms) else None
+
+    def _move_behind(self, partition: AssignedPartition, batch: Batch | None, now_ms: float) -> bool:
+        """Move the fetch position behind the last batch of an answer; False if that is not possible."""
         if batch is None or batch.next_offset <= partition.fetch_offset:
             # No whole batch, or none we asked for: a broker's bug (KIP-74). Asked again at once, it would spin.
             self.block(partition, now_ms)
-            return None
+            return False
+        if batch.next_offset > MAX_OFFSET:
+            self.block(partition, now_ms)
+            problem = f"a record batch whose last offset is {batch.last_offset}: no offset can follow it"
+            self._raise(CorruptRecordError(problem).at(*partition.topic_partition, partition.fetch_offset))
+            return False
         self._turn += 1
         partition.turn = self._turn
         partition.fetch_offset = batch.next_offset
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
-        return fetch
+        return True
 
     def _log_span(self, partition: AssignedPartition, data: PartitionData | Told) -> LogSpan:
         return LogSpan(data.log_start_offset, partition.end_offset(read_committed=self._read_committed))

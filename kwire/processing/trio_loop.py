@@ -47,7 +47,10 @@ class TrioLoop:
         never_ran: Callable[[Run[K, V]], None],  # noqa: ARG002  trio runs each task up to its first wait
     ) -> None:
         assert self._nursery is not None
-        context.run(self._nursery.start_soon, step, run)  # a task copies the context it is started in
+        context.run(self._nursery.start_soon, self._take, step, run)  # a task copies the context it is started in
+
+    async def _take(self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V]) -> None:
+        await step(run)
 
     async def call_in_thread(self, function: DeadLetter[K, V], record: Record[K, V], error: Exception) -> object:
         return await trio.to_thread.run_sync(function, record, error)
@@ -93,17 +96,7 @@ class RunningTrioLoop(TrioLoop):
         ready()
         self._last_task.wait()
 
-    def spawn(
-        self,
-        step: Callable[[Run[K, V]], Coroutine[object, object, None]],
-        run: Run[K, V],
-        context: Context,
-        never_ran: Callable[[Run[K, V]], None],  # noqa: ARG002  trio runs each task up to its first wait
-    ) -> None:
-        assert self._nursery is not None
-        context.run(self._nursery.start_soon, self._in_scope, step, run)  # a task copies the context it is started in
-
-    async def _in_scope(self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V]) -> None:
+    async def _take(self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V]) -> None:
         # The application may be cancelled, and what is in work is to end nevertheless: `end` cancels what is left.
         with trio.CancelScope(shield=True) as scope:
             self._scopes.add(scope)

@@ -73,16 +73,16 @@ class EventLog:
         self, offsets: dict[TopicPartition, OffsetAndMetadata], error: Exception | None = None
     ) -> None:
         """The result of a commit. Only a failed one has the field `error`."""
-        self._committed([_partition(tp) | {"offset": position.offset} for tp, position in offsets.items()], error)
+        self._committed([partition_fields(tp) | {"offset": position.offset} for tp, position in offsets.items()], error)
 
     def cursors_committed(self, reached: Reached, error: Exception | None = None) -> None:
         """The result of a commit with two cursors. Java's program does not have this event, nor the next one."""
-        rows = [_partition(tp) | {"offset": at, "cursor": cursor.value} for (tp, cursor), at in reached.items()]
+        rows = [partition_fields(tp) | {"offset": at, "cursor": cursor.value} for (tp, cursor), at in reached.items()]
         self._committed(rows, error)
 
     def low_water(self, offsets: Mapping[TopicPartition, int]) -> None:
         """The group's committed offsets, as `committed()` returns them."""
-        self._emit("low_water", offsets=[_partition(tp) | {"offset": offset} for tp, offset in offsets.items()])
+        self._emit("low_water", offsets=[partition_fields(tp) | {"offset": offset} for tp, offset in offsets.items()])
 
     def _committed(self, rows: list[dict[str, str | int]], error: Exception | None) -> None:
         said = {} if error is None else {"error": str(error)}
@@ -126,8 +126,9 @@ def _text(data: bytes | None) -> str | None:
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> list[dict[str, str | int]]:
-    return [_partition(tp) for tp in sorted(partitions)]
+    return [partition_fields(tp) for tp in sorted(partitions)]
 
 
-def _partition(tp: TopicPartition) -> dict[str, str | int]:
+def partition_fields(tp: TopicPartition) -> dict[str, str | int]:
+    """A partition as Kafka's tests read it."""
     return {"topic": tp.topic, "partition": tp.partition}

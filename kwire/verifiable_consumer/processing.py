@@ -30,7 +30,7 @@ from kwire.fetching.columns import Records
 from kwire.model import OffsetAndMetadata, Record, TopicPartition
 from kwire.processing import Processor
 from kwire.verifiable_consumer.arguments import Processing
-from kwire.verifiable_consumer.events import EventLog, record_line
+from kwire.verifiable_consumer.events import EventLog, partition_fields, record_line
 from kwire.verifiable_consumer.orders import ProcessingOrders
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,9 @@ class TellingConsumer(Consumer[bytes, bytes]):
             if self._tells_records:
                 self._events.record_data(records.records(tp))
             offsets = records.offsets(tp).tolist()
-            summaries.append(_place(tp) | {"count": len(offsets), "minOffset": offsets[0], "maxOffset": offsets[-1]})
+            summaries.append(
+                partition_fields(tp) | {"count": len(offsets), "minOffset": offsets[0], "maxOffset": offsets[-1]}
+            )
         self._events.records_consumed(len(records), summaries)
         return records
 
@@ -183,7 +185,3 @@ class VerifiableProcessor:
     def _new_pool(self) -> ProcessPoolExecutor:
         # Spawned: a fork would take the network thread's locks with it.
         return ProcessPoolExecutor(self._processing.workers, mp_context=multiprocessing.get_context("spawn"))
-
-
-def _place(tp: TopicPartition) -> dict[str, str | int]:
-    return {"topic": tp.topic, "partition": tp.partition}
