@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 Outcome: TypeAlias = "tuple[list[dict[str, object]], list[str]]"
 """The rows of the JSON file, and the targets that were missed."""
 
-LEAST_ROUNDS = 5
+MIN_ROUNDS = 5
 TABLE_WIDTH = 120
 
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure_codec(chosen: argparse.Namespace) -> Outcome:
-    results = codec.run(rounds=max(LEAST_ROUNDS, chosen.rounds), seconds=chosen.seconds)
+    results = codec.run(rounds=max(MIN_ROUNDS, chosen.rounds), seconds=chosen.seconds)
     print("\n".join(codec.table(results)))
     return [result.to_json() for result in results], codec.misses(results)
 
@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="scripts/bench", description="Measures kwire against others.")
     suites = found.add_subparsers(dest="suite", required=True)
     codec = suites.add_parser("codec", help="messages to bytes and back, against kio and kafka-python")
-    codec.add_argument("--rounds", type=int, default=7, help=f"turns of each contestant, at least {LEAST_ROUNDS} (7)")
+    codec.add_argument("--rounds", type=int, default=7, help=f"turns of each contestant, at least {MIN_ROUNDS} (7)")
     codec.add_argument("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
     rebalance = suites.add_parser("rebalance", help="a member joins, leaves, is killed; against Java and librdkafka")
     rebalance.add_argument("--rounds", type=int, default=9, help="how often each event is timed (9: 25 minutes)")
@@ -205,7 +205,7 @@ def parser() -> argparse.ArgumentParser:
     rebalance.add_argument("--logs", type=Path, metavar="DIRECTORY", help="what kwire's members log; costs time")
     throughput = suites.add_parser("throughput", help="whole topics, against Java, librdkafka, aiokafka, kafka-python")
     throughput.add_argument("--case", action="append", default=[], choices=CASES, help="a topic; may be repeated (all)")
-    throughput.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each client ({LEAST_ROUNDS})")
+    throughput.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"turns of each client ({MIN_ROUNDS})")
     throughput.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
     throughput.add_argument("--client", action="append", default=[], choices=CLIENTS, help="may be repeated (all)")
     throughput.add_argument("--defaults", action="store_true", help="no client is tuned")
@@ -264,7 +264,7 @@ def add_consumer_suites(
     groups.add_argument("--write", action="store_true", help="write what came of it into docs/evidence")
     found = (latency, scale, memory, startup, moving, handling, on_spark, catching_up, awaiting, ported, encrypted)
     for suite in found:
-        suite.add_argument("--rounds", type=int, default=LEAST_ROUNDS, help=f"turns of each ({LEAST_ROUNDS})")
+        suite.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"turns of each ({MIN_ROUNDS})")
     return (*found, groups)
 
 

@@ -14,7 +14,7 @@ from kwire.testing.kafka import ClusterError, KafkaCluster
 
 ADMIN_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.1
-MOST_IN_ONE_REQUEST = 1_000  # partitions: a controller writes the whole request as one batch, which is bounded
+MAX_IN_ONE_REQUEST = 1_000  # partitions: a controller writes the whole request as one batch, which is bounded
 # All of Java's compilers, and room for thousands of logs: 10 MiB of index each is address space, yet counts.
 BROKER_SETTINGS = {"log.index.size.max.bytes": "1048576"}
 BROKER_JVM = ("-Xmx2g",)

@@ -21,13 +21,13 @@ from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseP
 
 log = part_logger("metadata")
 
-MOST_CONTRADICTIONS = 10
+MAX_CONTRADICTIONS = 10
 """When this many answers in a row have named an older epoch, it is believed. With the default back-off they take 7 s,
 and brokers lag behind each other by less. If it is wrong all the same, the older leader refuses the fetch
 (FENCED_LEADER_EPOCH), and metadata is asked for again. The same holds for a former id of a topic: a leader refuses
 another id than its own (UNKNOWN_TOPIC_ID)."""
-MOST_FORMER_IDS = 10
-MOST_TOPICS_GONE = 1_000
+MAX_FORMER_IDS = 10
+MAX_TOPICS_GONE = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +68,10 @@ class TopicIds:
             return replace(self, contradictions=0) if self.contradictions else self
         if named in self.former:
             contradictions = self.contradictions + in_doubt
-            if contradictions < MOST_CONTRADICTIONS:
+            if contradictions < MAX_CONTRADICTIONS:
                 return replace(self, contradictions=contradictions)
         former = [id_ for id_ in (*self.former, self.current) if id_ != named]
-        return TopicIds(named, tuple(former[-MOST_FORMER_IDS:]))
+        return TopicIds(named, tuple(former[-MAX_FORMER_IDS:]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ class ClusterSnapshot:
         there = [topic for topic in answer.topics if not topic.error_code and topic.topic_id != ZERO_UUID]
         named = {topic.name: topic.topic_id for topic in there if topic.name is not None}
         gone = [name for name in known_ids if name not in named]
-        ids = {name: known_ids[name] for name in gone[-MOST_TOPICS_GONE:]}
+        ids = {name: known_ids[name] for name in gone[-MAX_TOPICS_GONE:]}
         for name, topic_id in named.items():
             known = known_ids.get(name)
             ids[name] = known.after(topic_id, in_doubt=in_doubt) if known is not None else TopicIds(topic_id)
@@ -217,7 +217,7 @@ def _newer(
 ) -> PartitionMetadata:
     if known is not None and NO_LEADER_EPOCH < partition.leader_epoch < known.leader_epoch:
         contradictions = known.contradictions + in_doubt
-        if contradictions < MOST_CONTRADICTIONS:
+        if contradictions < MAX_CONTRADICTIONS:
             return replace(known, contradictions=contradictions)
         log.warning("leader epoch %d is contradicted by all brokers: %d", known.leader_epoch, partition.leader_epoch)
     return PartitionMetadata(

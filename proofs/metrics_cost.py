@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 TP = TopicPartition("orders", 0)
 BATCH = 1_000
-MOST_SHARE = 0.01
+MAX_SHARE = 0.01
 """Of the CPU time of a record, which counting may take."""
 WIDEST = 0.01
 """An interval around the median that is wider tells nothing about that."""
@@ -87,7 +87,7 @@ def verdict(share: float, width: float) -> list[str]:
     """What is broken: the promise, or the measurement."""
     if width > WIDEST:
         return [f"the machine is too busy to tell: the interval is {width:.2%} wide; more --pairs, or a quiet moment"]
-    return [f"counting metrics takes {share:.2%}, more than {MOST_SHARE:.0%}"] if share > MOST_SHARE else []
+    return [f"counting metrics takes {share:.2%}, more than {MAX_SHARE:.0%}"] if share > MAX_SHARE else []
 
 
 # --- rounds -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from kwire.cli.faults_output import MOST_VIOLATIONS, ProgressLine, tell
+from kwire.cli.faults_output import MAX_VIOLATIONS, ProgressLine, tell
 from kwire.testing.faults import harness
 from kwire.testing.faults.bounds import within
 from kwire.testing.faults.catalogue import strike
@@ -136,4 +136,4 @@ def carried_out(orders: Sequence[RunOrder]) -> list[str]:
     if tell(outcomes):
         return []
     broken = [f"{outcome.run.name}: {violation}" for outcome in outcomes for violation in outcome.run.violations]
-    return broken[:MOST_VIOLATIONS] or ["something was late; see above"]
+    return broken[:MAX_VIOLATIONS] or ["something was late; see above"]

@@ -65,7 +65,7 @@ def few_and_many_batches(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.param == "many batches":
             patch.setattr(record_batch_columns, "MANY_BATCHES", 1)
             patch.setattr(record_payloads, "MANY_PAYLOADS", 1)
-            patch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
+            patch.setattr(record_payloads, "MIN_AHEAD_BYTES", 1)
             patch.setattr(inflation_in_c, "PROCESSORS", 2)
         yield
 

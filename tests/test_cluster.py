@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from kwire.cluster import MOST_CONTRADICTIONS, MOST_FORMER_IDS, MOST_TOPICS_GONE, ClusterSnapshot
+from kwire.cluster import MAX_CONTRADICTIONS, MAX_FORMER_IDS, MAX_TOPICS_GONE, ClusterSnapshot
 from kwire.model import Node, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import LeaderIdAndEpoch, NodeEndpoint
@@ -86,7 +86,7 @@ def test_a_newer_leader_epoch_is_taken_and_an_older_one_is_not(known: ClusterSna
 def test_an_epoch_that_every_answer_contradicts_is_given_up(known: ClusterSnapshot) -> None:
     """A broker named a leader of epoch 1,000,000 that there has never been; without this nobody else was ever asked."""
     lied_to = known.with_leaders(led_by(9, 1_000_000), [NodeEndpoint(node_id=9, host="nowhere", port=1)])
-    for _ in range(MOST_CONTRADICTIONS - 1):
+    for _ in range(MAX_CONTRADICTIONS - 1):
         before, lied_to = lied_to, lied_to.updated(answer(topic(2, 2)), in_doubt=True)
         assert lied_to.leader_epoch(O0) == 1_000_000
         assert lied_to.topics == before.topics, "nothing has changed: asking again has to wait longer and longer"
@@ -127,7 +127,7 @@ def test_a_former_topic_does_not_come_back_while_the_new_one_is_away(known: Clus
 def test_a_former_id_that_every_answer_names_is_believed(known: ClusterSnapshot) -> None:
     """Who hears of the new topic first, and then of the old one for the first time, takes the old one for the newer."""
     wrong = known.updated(answer(topic(1, topic_id=OTHER_ID)))
-    for _ in range(MOST_CONTRADICTIONS - 1):
+    for _ in range(MAX_CONTRADICTIONS - 1):
         before, wrong = wrong, wrong.updated(answer(topic(1)), in_doubt=True)
         assert (wrong.topic_id("orders"), wrong.topics) == (OTHER_ID, before.topics)
     assert wrong.updated(answer(topic(1))).topic_id("orders") == OTHER_ID, "its leader serves"
@@ -145,13 +145,13 @@ def test_a_topic_of_a_former_cluster_is_taken_at_once(known: ClusterSnapshot) ->
 
 
 def test_of_topics_that_are_gone_as_many_ids_are_kept_as_there_is_room_for(known: ClusterSnapshot) -> None:
-    names = [f"t{number}" for number in range(MOST_TOPICS_GONE)]
+    names = [f"t{number}" for number in range(MAX_TOPICS_GONE)]
     many = known.updated(answer(*(topic(1, name=name, topic_id=OTHER_ID) for name in names)))
-    assert len(many.ids) == MOST_TOPICS_GONE + 1
+    assert len(many.ids) == MAX_TOPICS_GONE + 1
     assert many.updated(answer()).ids.keys() == set(names)
-    for number in range(3, 3 + 2 * MOST_FORMER_IDS):
+    for number in range(3, 3 + 2 * MAX_FORMER_IDS):
         known = known.updated(answer(topic(1, topic_id=UUID(int=number))))
-    assert len(known.ids["orders"].former) == MOST_FORMER_IDS
+    assert len(known.ids["orders"].former) == MAX_FORMER_IDS
 
 
 def test_a_topic_in_trouble_keeps_what_was_known(known: ClusterSnapshot) -> None:

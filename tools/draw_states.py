@@ -19,7 +19,7 @@ from kwire.states.telemetry import TELEMETRY
 DESIGN = Path(__file__).resolve().parent.parent / "DESIGN.md"
 BEGIN = "<!-- state diagrams: written by python -m tools.draw_states, do not edit -->"
 END = "<!-- end of the state diagrams -->"
-MOST_LABELS = 4  # on one arrow; more do not fit, and the table has them all
+MAX_LABELS = 4  # on one arrow; more do not fit, and the table has them all
 
 
 def diagram(table: Table[S, E, F]) -> str:
@@ -34,8 +34,8 @@ def diagram(table: Table[S, E, F]) -> str:
 
 
 def _label(events: list[str]) -> str:
-    shown = " / ".join(events[:MOST_LABELS])
-    return shown if len(events) <= MOST_LABELS else f"{shown} / {len(events) - MOST_LABELS} more"
+    shown = " / ".join(events[:MAX_LABELS])
+    return shown if len(events) <= MAX_LABELS else f"{shown} / {len(events) - MAX_LABELS} more"
 
 
 def section(table: Table[S, E, F]) -> str:

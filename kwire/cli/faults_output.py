@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kwire.testing.faults.report.recovery import Recovery
 
 SECONDS_BETWEEN = 1.0
-MOST_VIOLATIONS = 10
+MAX_VIOLATIONS = 10
 
 
 class ProgressLine:
@@ -88,9 +88,9 @@ def _story(outcome: RunOutcome, summary: Summary, recoveries: Sequence[Recovery]
     yield verdict(summary)
     yield from map(_recovered, recoveries)
     yield from (f"  note: {note}" for note in outcome.notes)
-    yield from (f"  VIOLATION {violation}" for violation in outcome.run.violations[:MOST_VIOLATIONS])
-    if len(outcome.run.violations) > MOST_VIOLATIONS:
-        yield f"  and {len(outcome.run.violations) - MOST_VIOLATIONS} more"
+    yield from (f"  VIOLATION {violation}" for violation in outcome.run.violations[:MAX_VIOLATIONS])
+    if len(outcome.run.violations) > MAX_VIOLATIONS:
+        yield f"  and {len(outcome.run.violations) - MAX_VIOLATIONS} more"
     if not summary.has_passed:
         yield f"  what the members printed is in {outcome.logs}"
     if outcome.run.replay:

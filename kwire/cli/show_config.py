@@ -17,7 +17,7 @@ from kwire.config import SettingDoc, docs
 from kwire.errors import ConfigError
 
 # The meaning gets at least this many columns; a terminal that has no room for it gets paragraphs.
-LEAST_WIDTH = 40
+MIN_WIDTH = 40
 INDENT = "    "
 HEADINGS = ("setting", "default", "meaning (valid values)")
 SECRET = " A secret: give it in a file or in the environment."
@@ -54,14 +54,14 @@ def settings_about(word: str | None) -> Sequence[SettingDoc]:
 
 def layout(rows: Sequence[SettingDoc], width: int) -> Iterator[str]:
     """The settings as a table; on a terminal that is too narrow for it, as paragraphs."""
-    is_narrow = sum(_widths(rows)) + LEAST_WIDTH > width
+    is_narrow = sum(_widths(rows)) + MIN_WIDTH > width
     return paragraphs(rows, width) if is_narrow and terminal.is_terminal() else table(rows, width)
 
 
 def table(rows: Sequence[SettingDoc], width: int) -> Iterator[str]:
     """The rows in columns, the last one wrapped."""
     first, second = _widths(rows)
-    room = max(LEAST_WIDTH, width - first - second)
+    room = max(MIN_WIDTH, width - first - second)
     for name, default, meaning in (HEADINGS, *map(_cells, rows)):
         head, *tail = textwrap.wrap(meaning, room)
         yield f"{name:{first}}{default:{second}}{head}"

@@ -54,7 +54,7 @@ log = logging.getLogger("kwire.config")
 MIB = 1024 * 1024
 DEFAULT_MAX_POLL_RECORDS = 500
 # Each has a buffer and fetch sessions; one network thread feeds them all.
-MOST_CHILDREN = 16
+MAX_CHILDREN = 16
 
 
 def _group_id() -> Parser[str | None]:
@@ -152,7 +152,7 @@ class ConsumerConfig(SecurityConfig):
         0.5, "The share of fetched bytes that the newest records have, while there is a lag: between 0 and 1.", share()
     )
     parallel_rebalance_children: int = setting(
-        1, "How many child cursors share a long lag; each reads a part of it.", integer(1, MOST_CHILDREN)
+        1, "How many child cursors share a long lag; each reads a part of it.", integer(1, MAX_CHILDREN)
     )
 
     # --- offsets ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from kwire.unfinished import unfinished
 log = part_logger("events")
 
 # More than this many waiting events are dropped.
-MOST_WAITING: Final = 1_000
+MAX_WAITING: Final = 1_000
 
 
 class EventDispatcher:
@@ -46,7 +46,7 @@ class EventDispatcher:
 
     def tell(self, event: ConsumerEvent) -> None:
         """On the network thread."""
-        if self._put - self._taken >= MOST_WAITING:
+        if self._put - self._taken >= MAX_WAITING:
             self._dropped += 1
             return
         self._put += 1

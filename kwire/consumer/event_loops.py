@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # Neither loop's timers take infinity.
-LONGEST_WAIT_S = 86_400.0
+MAX_WAIT_S = 86_400.0
 
 
 class Turn(Protocol):
@@ -256,4 +256,4 @@ class TrioLoop:
 
 
 def _seconds(wait: Wait) -> float:
-    return min(wait.deadline.remaining_ms() / 1000.0, LONGEST_WAIT_S)
+    return min(wait.deadline.remaining_ms() / 1000.0, MAX_WAIT_S)

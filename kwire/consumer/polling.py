@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 # An event loop's other tasks wait so long at most for records to be decoded, but for a batch that takes longer.
 PORTION_MS = 2.5
 FIRST_PORTION = 64
-LARGEST_PORTION = 100_000
+MAX_PORTION = 100_000
 # A poll stops at this part of what the buffer may hold. While it decodes, the network thread fills the buffer again, so
 # large records would come without end.
 POLLS_IN_BUFFER = 4
 # Nor does it go on once it has this much, which is one portion of decoded records (`open_fetch.PORTION_BYTES`): what is
 # larger leaves the processor's cache before it is used. With 16 MiB, polls of 10,000 records of 1,000 B took a third
 # longer (measured).
-MOST_BYTES = 3 * 1024 * 1024
+MAX_POLL_BYTES = 3 * 1024 * 1024
 
 IN_PROCESSOR = 'a Processor goes on behind it with on_data_loss="skip"'
 
@@ -65,7 +65,7 @@ class Polling(Generic[K, V]):
         self._collector: FetchCollector[K, V] = FetchCollector(
             state.link.buffer,
             deserializers,
-            most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MOST_BYTES)),
+            most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MAX_POLL_BYTES)),
             read_committed=config.reads_committed,
             check_crcs=config.check_crcs,
             head_share=config.parallel_rebalance_head_share,
@@ -265,7 +265,7 @@ def _next_portion(portion: int, records: int, took_ms: float) -> int:
     if took_ms > PORTION_MS:
         return max(1, int(records * PORTION_MS / took_ms))
     was_quick = records >= portion and took_ms < PORTION_MS / 2
-    return min(2 * portion, LARGEST_PORTION) if was_quick else portion
+    return min(2 * portion, MAX_PORTION) if was_quick else portion
 
 
 def _deserializers(config: ConsumerConfig) -> Deserializers[K, V]:

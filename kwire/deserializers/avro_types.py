@@ -21,7 +21,7 @@ _PRIMITIVES: Mapping[str, pa.DataType] = {
 }
 _NULL = ("null", {"type": "null"})
 _OTHERWISE = "leave it out by a reader_schema, or read the records by iteration"
-_DIGITS_OF_128_BITS, _MOST_DIGITS = 38, 76
+_DIGITS_OF_128_BITS, _MAX_DIGITS = 38, 76
 _LOGICAL: Mapping[tuple[object, object], pa.DataType] = {
     ("int", "date"): pa.date32(),
     ("int", "time-millis"): pa.time32("ms"),
@@ -72,8 +72,8 @@ def _complex(schema: Mapping[str, object], path: str) -> pa.DataType:
 
 
 def _decimal(precision: int, scale: int, path: str) -> pa.DataType:
-    if precision > _MOST_DIGITS:
-        raise InvalidArgumentError(f"{path} is a decimal of {precision} digits, and a column has up to {_MOST_DIGITS}")
+    if precision > _MAX_DIGITS:
+        raise InvalidArgumentError(f"{path} is a decimal of {precision} digits, and a column has up to {_MAX_DIGITS}")
     return (pa.decimal128 if precision <= _DIGITS_OF_128_BITS else pa.decimal256)(precision, scale)
 
 

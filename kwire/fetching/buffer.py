@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # A full buffer is refilled once a quarter is free: fewer, larger fetches than topping up after every poll.
 REFILL_SHARE = 0.75
 # However much is withheld, this share of the limit may be held beside it: 1 MiB, what a partition may answer in Java.
-LEAST_SHARE = 1 / 64
+MIN_SHARE = 1 / 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,7 +156,7 @@ class FetchBuffer:
         """The limit of what counts, less what is withheld beyond the limit. Otherwise partitions that are paused one
         after the other would each fill the buffer once, and all of that would stay in memory."""
         above_bytes = max(0, self._size_bytes - counted_bytes - limit_bytes)
-        return max(limit_bytes - above_bytes, int(limit_bytes * LEAST_SHARE), 1)
+        return max(limit_bytes - above_bytes, int(limit_bytes * MIN_SHARE), 1)
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
         """Add the fetches of one answer."""

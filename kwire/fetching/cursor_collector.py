@@ -17,7 +17,7 @@ from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.loading import loaded_open_fetch
-from kwire.fetching.open_ahead import MOST_FETCHES, OpenAhead
+from kwire.fetching.open_ahead import MAX_FETCHES, OpenAhead
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.interpreter_lock import is_free_threaded
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
@@ -121,7 +121,7 @@ class CursorCollector(Generic[K, V]):
         into.append(entry)
         entry.settle()
         if self._decodes_ahead or current.inflate_ahead(self._opened.values()):
-            self._ahead.begin(self._buffer.first(MOST_FETCHES, view.withheld))
+            self._ahead.begin(self._buffer.first(MAX_FETCHES, view.withheld))
         return entry
 
     def seek(self, tp: TopicPartition, wanted: OffsetAndMetadata, view: AssignmentView) -> Delivered | None:

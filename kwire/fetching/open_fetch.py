@@ -35,7 +35,7 @@ PORTION_BYTES = 3 * 1024 * 1024
 # What is packed in less is the last portion, as a rule.
 LAST_BYTES = PORTION_BYTES // 2
 # This many open fetches have their next portion inflated ahead.
-MOST_AHEAD = 4
+MAX_AHEAD = 4
 _NOTHING_DECODED = empty_columns()
 
 
@@ -165,7 +165,7 @@ class OpenFetch:
         batches = self.progress.batches
         if self._next is None or self._next.batches is not batches:
             inflation = inflation_of(batches, budget_bytes=PORTION_BYTES)
-            if inflation is not None and sum(each.is_inflated_ahead for each in beside) < MOST_AHEAD:
+            if inflation is not None and sum(each.is_inflated_ahead for each in beside) < MAX_AHEAD:
                 inflation.begin()
             is_last = inflation is None or inflation.packed_bytes < LAST_BYTES
             self._next = _Next(batches, inflation, is_last)

@@ -124,7 +124,7 @@ _TIMESTAMP_TYPES = {member.value: member for member in TimestampType}
 # when it is not kept. A block of many objects is looked through by Python's collector again and again while it is made:
 # measured, rows with ten headers take half as long again with 450 or more as with 370. Others are slower below 1,024.
 _BLOCK_ROWS = 2048
-_LEAST_BLOCK_ROWS = 256
+_MIN_BLOCK_ROWS = 256
 _BLOCK_OBJECTS = 4096
 
 
@@ -167,7 +167,7 @@ def _rows_of_block(columns: RecordColumns) -> int:
     if at is None:
         return _BLOCK_ROWS
     objects_of_each = 1 + int(at.first[-1] - at.first[0]) // max(1, len(columns))
-    return max(_LEAST_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_OBJECTS // objects_of_each))
+    return max(_MIN_BLOCK_ROWS, min(_BLOCK_ROWS, _BLOCK_OBJECTS // objects_of_each))
 
 
 def _records_of_few(chunk: PartitionRecords[K, V], rows: Sequence[Row]) -> list[Record[K, V]]:

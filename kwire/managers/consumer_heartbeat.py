@@ -27,7 +27,7 @@ LEAVE_STATIC_EPOCH = MemberEpoch(-2)  # leaves its place free for the next membe
 
 # Until the first answer says otherwise; Kafka's default for group.consumer.heartbeat.interval.ms.
 DEFAULT_INTERVAL_MS = 5_000.0
-MOST_INTERVAL_MS = 60_000.0  # a member that does not heartbeat has no group; more often than is asked for does no harm
+MAX_INTERVAL_MS = 60_000.0  # a member that does not heartbeat has no group; more often than is asked for does no harm
 
 REGEX_MIN_VERSION = 1  # ConsumerGroupHeartbeat v1, Kafka 4.0
 NO_REGEX = ""  # takes back a regular expression that was sent before
@@ -149,7 +149,7 @@ class HeartbeatSchedule:
     def answered(self, interval_ms: int) -> None:
         self._request.succeeded()
         if interval_ms > 0:  # a broker that says 0 would make this a spin
-            self._interval_ms = min(float(interval_ms), MOST_INTERVAL_MS)
+            self._interval_ms = min(float(interval_ms), MAX_INTERVAL_MS)
         self._next_at_ms = self._sent_at_ms + self._interval_ms
 
     def failed(self, now_ms: float) -> None:

@@ -54,8 +54,8 @@ ANSWER_SHARE = 4
 ANSWER_SHARE_PER_CONNECTION = 2
 # How much an answer may have of one partition, without a setting: the partitions together fill an answer. With less
 # than 1 MiB, Java's default, one partition alone would be slow; more than 4 MiB is faster from distant brokers alone.
-LEAST_PARTITION_BYTES = 1024 * 1024
-MOST_PARTITION_BYTES = 4 * LEAST_PARTITION_BYTES
+MIN_PARTITION_BYTES = 1024 * 1024
+MAX_PARTITION_BYTES = 4 * MIN_PARTITION_BYTES
 READ_COMMITTED_MIN_VERSION = 4
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
@@ -268,7 +268,7 @@ class FetchManager:
             return self._config.max_partition_fetch_bytes
         answer_bytes = min(self._config.fetch_max_bytes, self._buffer.limit_bytes // ANSWER_SHARE)
         share_bytes = answer_bytes // max(1, len(self._subscription.partitions))
-        return max(LEAST_PARTITION_BYTES, min(share_bytes, MOST_PARTITION_BYTES))
+        return max(MIN_PARTITION_BYTES, min(share_bytes, MAX_PARTITION_BYTES))
 
     # --- one request ----------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kwire.model import TopicPartition
 
 
-MOST_IN_VAIN = 10
+MAX_IN_VAIN = 10
 """Empty answers in a row that came at once, though the broker was to wait for data; from then on fetches back off."""
 
 QUICK_SHARE = 0.1  # of the time that the broker was to wait
@@ -25,13 +25,13 @@ QUICK_SHARE = 0.1  # of the time that the broker was to wait
 # that it would be late. Over a fast line the fourth is as large as any. What counts is how long it comes in: a broker
 # may take seconds before it begins, whatever the size, as with tiered storage.
 FIRST_ANSWER_BYTES = 256 * 1024
-LEAST_ANSWER_BYTES = 16 * 1024
+MIN_ANSWER_BYTES = 16 * 1024
 QUICK_PART, SLOW_PART = 6, 3
 """Of `request_timeout_ms`: what took less than a sixth of it was quick, what took more than a third slow."""
 GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
-LEAST_WAIT_MS = 10.0
+MIN_WAIT_MS = 10.0
 """How long a broker may wait for records right after a partition was sought or resumed."""
 
 
@@ -87,7 +87,7 @@ class FetchConnection:
         """How long the broker may wait for records: at most the time since the last seek, but at least 10 ms. A
         partition that is sought meanwhile may have to wait for the answer, and one seek is often followed by another.
         """
-        return min(most_ms, max(LEAST_WAIT_MS, now_ms - self.sought_at_ms))
+        return min(most_ms, max(MIN_WAIT_MS, now_ms - self.sought_at_ms))
 
     def sent(self, max_bytes: int, wait_ms: float, now_ms: float) -> None:
         """A fetch was sent that asks for this much; the broker may wait so long for records."""
@@ -122,7 +122,7 @@ class FetchConnection:
         self.error = None
         is_quick = now_ms - self._sent_at_ms < self._wait_ms * QUICK_SHARE
         self._in_vain = self._in_vain + 1 if is_quick else 0
-        if self._in_vain > MOST_IN_VAIN:
+        if self._in_vain > MAX_IN_VAIN:
             self.request.failed(now_ms)
 
     def failed(self, error: KafkaError, now_ms: float) -> None:
@@ -133,7 +133,7 @@ class FetchConnection:
             self._ask_for_less(SHARE_IF_FAILED)
 
     def _ask_for_less(self, share: int) -> None:
-        self.most_bytes = max(LEAST_ANSWER_BYTES, min(self.most_bytes, self._max_bytes) // share)
+        self.most_bytes = max(MIN_ANSWER_BYTES, min(self.most_bytes, self._max_bytes) // share)
 
     def is_asked_for(self, tp: TopicPartition) -> bool:
         """Whether the broker may answer with records of this partition."""

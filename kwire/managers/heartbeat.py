@@ -18,7 +18,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 PAST_SESSION_MS = 60.0  # a margin for members whose heartbeats started together
-MOST_STRETCH = 1.02
+MAX_STRETCH = 1.02
 
 
 class HeartbeatMember(Protocol):
@@ -165,4 +165,4 @@ def interval_past_session_ms(interval_ms: float, session_timeout_ms: float) -> f
     """
     heartbeats = max(1, round(session_timeout_ms / interval_ms))
     stretched_ms = (session_timeout_ms + PAST_SESSION_MS) / heartbeats
-    return stretched_ms if interval_ms <= stretched_ms <= interval_ms * MOST_STRETCH else interval_ms
+    return stretched_ms if interval_ms <= stretched_ms <= interval_ms * MAX_STRETCH else interval_ms

@@ -27,7 +27,7 @@ from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 
 log = part_logger("group")
 
-MOST_TRIES = 2
+MAX_TRIES = 2
 PATIENCE_MS = 2_000.0  # for a second try: closing the consumer of a cluster that is gone takes no longer
 
 Request: TypeAlias = LeaveGroupRequest | ConsumerGroupHeartbeatRequest
@@ -77,7 +77,7 @@ class Leaving:
     def stop_retrying(self) -> None:
         """The member joins again: from now on a repetition would throw it out."""
         for leave in self._open:
-            leave.tries = MOST_TRIES
+            leave.tries = MAX_TRIES
         for leave in [one for one in self._open if not one.state.in_flight]:
             self._end(leave)
 
@@ -124,7 +124,7 @@ class Leaving:
         log.info("the request to leave the group failed: %s", error)
         leave.state.failed(now_ms)
         leave.until_ms = min(leave.until_ms, now_ms + PATIENCE_MS)
-        if leave.tries >= MOST_TRIES or not error.retriable:
+        if leave.tries >= MAX_TRIES or not error.retriable:
             self._end(leave)
 
     def _end(self, leave: _Leave) -> None:

@@ -29,7 +29,7 @@ Topics: TypeAlias = frozenset[str] | None
 """Some topics, or None for all."""
 
 ON_DEMAND = 0.0  # a moment that has always passed
-SHORTEST_TRIGGER_MS = 1_000.0  # time to dial somebody: a shorter trigger would hang up on each bootstrap server
+MIN_TRIGGER_MS = 1_000.0  # time to dial somebody: a shorter trigger would hang up on each bootstrap server
 FIRST_VERSION_WITH_EPOCHS = 9
 """The first version of Metadata whose epochs are believed. In older ones brokers (Kafka 2.1 to 2.3) may name epochs
 that are long over (KAFKA-9212)."""
@@ -193,7 +193,7 @@ class MetadataManager:
     def _rebootstrap_at_ms(self) -> float:
         if self._rebootstrap_trigger_ms is None:
             return NEVER_MS
-        return self._in_vain_since_ms + max(self._rebootstrap_trigger_ms, SHORTEST_TRIGGER_MS)
+        return self._in_vain_since_ms + max(self._rebootstrap_trigger_ms, MIN_TRIGGER_MS)
 
     def _watch_trigger(self, now_ms: float) -> float:
         """When the trigger has to be looked at again; one that has passed starts from the bootstrap servers again."""

@@ -51,9 +51,9 @@ _LOST = frozenset(
         ErrorCode.GROUP_ID_NOT_FOUND,  # deleted while its member slept; a commit by no member would create it again
     }
 )
-MOST_IN_FLIGHT = 500
+MAX_IN_FLIGHT = 500
 """Commits in flight. A heartbeat stands behind them on the same connection; brokers answer 500 commits in a moment."""
-MOST_LOOKED_AT = 100
+MAX_LOOKED_AT = 100
 """Commits that a poll looks at and cannot send. Those behind them wait for the same: the coordinator, or metadata."""
 UNKNOWN_TOPIC_MS = 1_000.0
 """A topic that brokers have not known for this long does not exist."""
@@ -245,11 +245,11 @@ class OffsetCommitManager:
         wake_at_ms = auto_commit_at_ms
         held = self._is_overtaking(destination)
         kept: list[PendingCommit] = []
-        while self._unsent and len(kept) < MOST_LOOKED_AT:
+        while self._unsent and len(kept) < MAX_LOOKED_AT:
             commit = self._unsent.popleft()
             if commit.settled or commit.given_up or self._refused(commit, now_ms):
                 continue
-            held = held or self._under_way.total() >= MOST_IN_FLIGHT
+            held = held or self._under_way.total() >= MAX_IN_FLIGHT
             if destination is not None and not held and commit.state.ready(now_ms) and not self._is_in_doubt(commit):
                 requests.append(self._send(commit, destination))
             else:
@@ -266,7 +266,7 @@ class OffsetCommitManager:
     def _hold_back_the_rest(self) -> None:
         """The commits behind one that is held wait for the same answers. No poll looks at them before, but they may
         have waited for something else until now."""
-        for commit in islice(self._unsent, MOST_LOOKED_AT):
+        for commit in islice(self._unsent, MAX_LOOKED_AT):
             commit.waits_for(EARLIER_COMMIT)
 
     def _is_overtaking(self, destination: Destination | None) -> bool:

@@ -18,7 +18,7 @@ import trio
 from kwire.config.endpoints import Endpoint
 
 NEXT_ATTEMPT_S = 0.25  # RFC 8305: how long an address has before the next one is tried beside it
-MOST_FAILED = 1_000
+MAX_FAILED = 1_000
 
 NO_SIZES: Mapping[int, int] = {}
 
@@ -53,7 +53,7 @@ class Addresses:
         self._count += 1
         self._failed.pop(address, None)
         self._failed[address] = self._count
-        if len(self._failed) > MOST_FAILED:
+        if len(self._failed) > MAX_FAILED:
             del self._failed[next(iter(self._failed))]
 
     async def of(self, host: str, port: int) -> list[Address]:

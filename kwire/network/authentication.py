@@ -33,8 +33,8 @@ R = TypeVar("R", bound=Message)
 NONCE_BYTES = 24
 EARLIEST, LATEST = 0.85, 0.95
 """A session is renewed between these shares of its life, as in Java: by chance, so that not all do it at once."""
-LEAST_SHARE = 0.5
-LEAST_PAUSE_MS = 1_050.0
+MIN_SHARE = 0.5
+MIN_PAUSE_MS = 1_050.0
 """A broker takes no renewal within a second of the one before (KafkaChannel.maybeBeginServerReauthentication)."""
 
 
@@ -176,8 +176,8 @@ def renew_after_ms(lifetime_ms: float, longest_wait_ms: float, chance: float) ->
         chance: 0 to 1.
     """
     usual_ms = lifetime_ms * (EARLIEST + (LATEST - EARLIEST) * chance)
-    with_room_ms = max(lifetime_ms * LEAST_SHARE, lifetime_ms - longest_wait_ms)
-    return max(LEAST_PAUSE_MS, min(usual_ms, with_room_ms))
+    with_room_ms = max(lifetime_ms * MIN_SHARE, lifetime_ms - longest_wait_ms)
+    return max(MIN_PAUSE_MS, min(usual_ms, with_room_ms))
 
 
 async def sleep_until_renewal(lifetime_ms: float, longest_wait_ms: float) -> None:

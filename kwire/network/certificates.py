@@ -22,7 +22,7 @@ _NAMES = {
     bytes.fromhex("550407"): "L",
     bytes.fromhex("550408"): "ST",
 }
-MOST_SHOWN_NAMES = 5
+MAX_SHOWN_NAMES = 5
 
 
 class _Element(NamedTuple):
@@ -48,7 +48,7 @@ def _describe(certificate: bytes) -> str:
     _serial, _algorithm, issuer, validity, subject, _key, *rest = fields
     begin, end = (_day(each) for each in _elements(validity.content))
     names = list(_alternative_names(rest))
-    shown = ", ".join(names[:MOST_SHOWN_NAMES]) + (", ..." if len(names) > MOST_SHOWN_NAMES else "")
+    shown = ", ".join(names[:MAX_SHOWN_NAMES]) + (", ..." if len(names) > MAX_SHOWN_NAMES else "")
     return f"{_name(subject)}, issued by {_name(issuer)}, valid from {begin} to {end}" + (
         f", for {shown}" if names else ""
     )

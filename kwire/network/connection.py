@@ -46,7 +46,7 @@ R = TypeVar("R", bound=Message)
 
 log = part_logger("network")
 
-MOST_THROTTLED_MS = 60_000
+MAX_THROTTLED_MS = 60_000
 """Brokers reckon throttle times from the windows of a quota, together 11 s by default. A longer throttle time is taken
 for an error: requests are sent after this time all the same. Java would wait up to 24 days."""
 
@@ -54,7 +54,7 @@ LOOK_EVERY_S = 1.0
 """Bytes of a large answer may wait in the socket until all are there. They are read at least this often, to see whether
 it makes progress."""
 
-MOST_TIMEOUTS = 10
+MAX_TIMEOUTS = 10
 """A large answer may take up to this many request timeouts, as long as it makes progress. Asking again over the same
 connection would not be faster."""
 
@@ -195,7 +195,7 @@ class Connection:
         oldest, share = self._sent[0], self._framing.arrived_share
         timeout_ms = oldest.expires_at_ms - oldest.sent_at_ms
         has_more, self._known_share = share > self._known_share, share
-        if not has_more or (now_ms - oldest.sent_at_ms) / share > MOST_TIMEOUTS * timeout_ms:
+        if not has_more or (now_ms - oldest.sent_at_ms) / share > MAX_TIMEOUTS * timeout_ms:
             return False
         self.expires_at_ms = now_ms + timeout_ms
         return True
@@ -436,9 +436,9 @@ class Connection:
         """KIP-219: we are over a quota, and the broker reads nothing from this connection for so long. A request that
         was sent meanwhile would wait there until it expires, and the connection would be given up as half-open. Brokers
         before 2.0 have waited before they answered; we wait once more."""
-        if throttle_time_ms > MOST_THROTTLED_MS:
-            log.warning("broker %s throttles for %d ms; waiting %d", self.node, throttle_time_ms, MOST_THROTTLED_MS)
-        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + min(throttle_time_ms, MOST_THROTTLED_MS))
+        if throttle_time_ms > MAX_THROTTLED_MS:
+            log.warning("broker %s throttles for %d ms; waiting %d", self.node, throttle_time_ms, MAX_THROTTLED_MS)
+        self.throttled_until_ms = max(self.throttled_until_ms, now_ms + min(throttle_time_ms, MAX_THROTTLED_MS))
 
     def _end(self, error: KafkaError | None) -> None:
         """Mark the connection closed, once. Later errors do not count: closing a socket wakes its reader with one."""

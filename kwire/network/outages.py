@@ -22,7 +22,7 @@ log = part_logger("network")
 
 QUIET_MS = 60_000.0
 """Lost connections to one address are logged at INFO once in this time, else at DEBUG."""
-MOST_ADDRESSES = 1_000
+MAX_ADDRESSES = 1_000
 IN_USE = " (another connection to it is of use: it may allow no more, see the broker's max.connections.per.ip)"
 
 
@@ -115,7 +115,7 @@ class OutageLog:
     def _forget(self) -> None:
         """A cluster may name any number of addresses."""
         for known in (self._outages, self._told_ms):
-            if len(known) > MOST_ADDRESSES:
+            if len(known) > MAX_ADDRESSES:
                 known.pop(next(iter(known)))
 
 

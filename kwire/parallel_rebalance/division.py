@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire.offset_set import OffsetSet
 
-LEAST_PART = 10_000
+MIN_PART = 10_000
 """Offsets. A child that has to read less than that is done before another one has begun."""
 
 
@@ -19,8 +19,8 @@ def first_part(free: OffsetSet, children: int) -> range | None:
     if not free:
         return None
     lowest = free[0]
-    size = max(LEAST_PART, -(-len(lowest) // children))
-    return lowest[:size] if len(lowest) - size >= LEAST_PART else lowest
+    size = max(MIN_PART, -(-len(lowest) // children))
+    return lowest[:size] if len(lowest) - size >= MIN_PART else lowest
 
 
 def buffer_shares(total_bytes: int, head_share: float, children: int) -> tuple[int, int]:

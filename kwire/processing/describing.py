@@ -12,7 +12,7 @@ from kwire.processing.dispatcher import Dispatcher
 from kwire.processing.status import Status
 
 SLOW_MS = 1_000.0
-MOST_SLOW = 20
+MAX_SLOW = 20
 
 
 def describe(
@@ -34,7 +34,7 @@ def describe(
 
 
 def _slow(dispatcher: Dispatcher[K, V], now_ms: float) -> Iterator[RecordInWork]:
-    longest = sorted(dispatcher.at_work(), key=lambda each: each[1])[:MOST_SLOW]
+    longest = sorted(dispatcher.at_work(), key=lambda each: each[1])[:MAX_SLOW]
     for record, since_ms, attempts in longest:
         if now_ms - since_ms >= SLOW_MS:
             yield RecordInWork(

@@ -18,7 +18,7 @@ from kwire.processing.sources import Source, partition_of
 log = part_logger("processing")
 
 # A record that was in work when the workers broke down is tried again so often: it may be what breaks them.
-MOST_BREAKDOWNS = 3
+MAX_BREAKDOWNS = 3
 # One failure in this time is logged as a warning, the others at the level INFO.
 WARNED_EVERY_MS = 10_000.0
 _AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
@@ -76,7 +76,7 @@ class Failures:
         """The workers, or the dead-letter function, have broken down over this record this many times. That is no fault
         of the record: it is tried again, and at last the processor stops."""
         log.warning("%s offset %d: in work when this happened: %s", source, offset, reason)
-        if breakdowns >= MOST_BREAKDOWNS:
+        if breakdowns >= MAX_BREAKDOWNS:
             return _stop(WorkerError(partition_of(source), offset, breakdowns, reason), error)
         return TryAgain(_AFTER_BREAKDOWN.delay_ms(breakdowns))
 

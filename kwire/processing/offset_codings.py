@@ -18,10 +18,10 @@ from typing import NamedTuple, TypeAlias
 
 Runs: TypeAlias = Sequence[int]
 
-MOST_NUMBERS = 1 << 17
+MAX_NUMBERS = 1 << 17
 """How many gaps or bits are coded one by one: several times what fits into a commit. More are coded as runs."""
-_MOST_INFLATED_BYTES = 10 * MOST_NUMBERS
-_MOST_RICE_BITS = 40
+_MAX_INFLATED_BYTES = 10 * MAX_NUMBERS
+_MAX_RICE_BITS = 40
 
 
 class Coding(IntEnum):
@@ -57,7 +57,7 @@ def _read_runs(data: bytes) -> Runs:
 
 def _write_bits(runs: Runs) -> bytes | None:
     count = sum(runs)
-    if count > MOST_NUMBERS:
+    if count > MAX_NUMBERS:
         return None
     bits = "".join("01"[nth % 2] * length for nth, length in enumerate(runs))
     return _deflated(int(bits[::-1], 2).to_bytes((count + 7) // 8, "little"))
@@ -96,7 +96,7 @@ def _runs_of(gaps: Iterable[int], tail: int, *, of_finished: bool) -> Runs:
 
 
 def _write_gaps(runs: Runs) -> bytes | None:
-    if sum(runs[::2]) > MOST_NUMBERS:
+    if sum(runs[::2]) > MAX_NUMBERS:
         return None
     return _deflated(_varints([runs[-1], *_gaps(runs, of_finished=False)]))
 
@@ -107,14 +107,14 @@ def _read_gaps(data: bytes) -> Runs:
 
 
 def _write_rice(runs: Runs, *, of_finished: bool) -> bytes | None:
-    if sum(runs[of_finished::2]) > MOST_NUMBERS:
+    if sum(runs[of_finished::2]) > MAX_NUMBERS:
         return None
     gaps = list(_gaps(runs, of_finished=of_finished))
     about = (sum(gaps) // len(gaps)).bit_length()
     upper_bits, low_bits = min(
         (sum(gap >> bits for gap in gaps) + bits * len(gaps), bits) for bits in range(max(0, about - 2), about + 1)
     )
-    if upper_bits > MOST_NUMBERS or low_bits >= _MOST_RICE_BITS:
+    if upper_bits > MAX_NUMBERS or low_bits >= _MAX_RICE_BITS:
         return None
     tail = 0 if of_finished else runs[-1]
     return _varints([low_bits, len(gaps), tail]) + _packed(_rice(gap, low_bits) for gap in gaps)
@@ -129,7 +129,7 @@ def _rice(number: int, low_bits: int) -> str:
 def _read_rice(data: bytes, *, of_finished: bool) -> Runs:
     numbers = _read_varints(data)
     low_bits, count, tail = (next(numbers, 0) for _ in range(3))
-    if low_bits >= _MOST_RICE_BITS or count > MOST_NUMBERS:
+    if low_bits >= _MAX_RICE_BITS or count > MAX_NUMBERS:
         raise ValueError("numbers too large")
     bits = _unpacked(data[len(_varints([low_bits, count, tail])) :])
     gaps, at = [], 0
@@ -205,7 +205,7 @@ def _deflated(data: bytes) -> bytes:
 def _inflated(data: bytes) -> bytes:
     inflater = zlib.decompressobj(wbits=-zlib.MAX_WBITS)
     try:
-        plain = inflater.decompress(data, _MOST_INFLATED_BYTES)
+        plain = inflater.decompress(data, _MAX_INFLATED_BYTES)
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not inflater.eof:

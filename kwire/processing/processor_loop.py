@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 log = part_logger("processing")
 
-LONGEST_POLL_S = 1.0
+MAX_POLL_S = 1.0
 # How long only the workers are served, while enough is buffered: a poll takes longer than to hand out a record.
 SERVING_MS = 5.0
 # How long a drain waits between polls that raise.
@@ -203,7 +203,7 @@ class ProcessorLoop(Generic[K, V]):
     def _poll(self, now_ms: float) -> None:
         due_ms = (self.dispatcher.due_ms, self._commits.due_ms, self._revocation.due_ms, self._loader.due_ms)
         wake_at_ms = min(*due_ms, self._ending.until.at_ms)
-        timeout_s = min(LONGEST_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
+        timeout_s = min(MAX_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
         gathers = True
         while gathers:
             records = self._polled(timeout_s)
@@ -326,7 +326,7 @@ class ProcessorLoop(Generic[K, V]):
     def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
         """Until nothing of these is in work; whether that was so in time."""
         while (busy := self.dispatcher.busy_with(partitions)) and not deadline.expired:
-            self.dispatcher.take_back(min(LONGEST_POLL_S, deadline.remaining_ms() / 1000.0))
+            self.dispatcher.take_back(min(MAX_POLL_S, deadline.remaining_ms() / 1000.0))
         return not busy
 
     def _cancel_work(self, partitions: Collection[TopicPartition]) -> None:

@@ -13,7 +13,7 @@ from kwire.clock import NEVER_MS
 # Tokens are saved up for so long: what was not used then is lost.
 _BURST_S = 0.1
 _BUCKETS_PER_DOUBLING = 4
-_LEAST_MS = 0.001
+_MIN_MS = 0.001
 _BUCKETS = 120  # up to 0.001 ms * 2**30: twelve days
 _SPAN_S = 10
 
@@ -79,7 +79,7 @@ class Times:
 
     def add(self, each_ms: float, count: int) -> None:
         """This many records took this long each."""
-        bucket = ceil(_BUCKETS_PER_DOUBLING * log2(max(each_ms, _LEAST_MS) / _LEAST_MS))
+        bucket = ceil(_BUCKETS_PER_DOUBLING * log2(max(each_ms, _MIN_MS) / _MIN_MS))
         self._counts[min(bucket, _BUCKETS - 1)] += count
 
     def quantile_ms(self, share: float) -> float:
@@ -89,5 +89,5 @@ class Times:
         for bucket, count in enumerate(self._counts):
             seen += count
             if count and seen >= wanted:
-                return _LEAST_MS * float(2.0 ** (bucket / _BUCKETS_PER_DOUBLING))
+                return _MIN_MS * float(2.0 ** (bucket / _BUCKETS_PER_DOUBLING))
         return 0.0

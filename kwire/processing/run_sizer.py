@@ -22,10 +22,10 @@ _SLOW_MS = 2 * _WORTH_MS
 _QUEUE_RUN_MS = 3 * RUN_MS
 # A run has no more records than stay in the processor's cache, and are gone before the garbage collector counts them as
 # old. If the worker makes the records itself, it has so many that handing over costs little in comparison.
-_LONGEST_RUN = 500
-_LONGEST_RUN_OF_ROWS = 2_000
+_MAX_RUN = 500
+_MAX_RUN_OF_ROWS = 2_000
 _FAST_MS = 0.005
-_LEAST_MS = 1e-6
+_MIN_MS = 1e-6
 _NEWEST_WEIGHS = 0.2
 
 
@@ -64,7 +64,7 @@ class RunSizer(Generic[K, V]):
     @property
     def longest_run(self) -> int:
         """How many records a run has at most, if they are not of one queue."""
-        return _LONGEST_RUN_OF_ROWS if self.makes_late else _LONGEST_RUN
+        return _MAX_RUN_OF_ROWS if self.makes_late else _MAX_RUN
 
     @property
     def makes_late(self) -> bool:
@@ -91,7 +91,7 @@ class RunSizer(Generic[K, V]):
         if items:
             each_ms = took_ms / items
             weighs = _NEWEST_WEIGHS if self._has_seen else 1.0
-            self._ms_each = max(_LEAST_MS, self._ms_each + weighs * (each_ms - self._ms_each))
+            self._ms_each = max(_MIN_MS, self._ms_each + weighs * (each_ms - self._ms_each))
             self._has_seen = True
             self.times.add(each_ms, items)
 

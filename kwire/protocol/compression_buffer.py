@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from kwire.protocol.record_varints import Octets
 
 # Enough for a portion of a fetch (see `fetching/open_fetch.py`) with a large batch at its end.
-_MOST_KEPT_BYTES = 8 * 1024 * 1024
+_MAX_KEPT_BYTES = 8 * 1024 * 1024
 # Taking and giving back are atomic, and each buffer has its memory to itself: consumers in several threads may share.
 _spare: deque[Octets] = deque(maxlen=2)
 
 
 def _keep(memory: Octets) -> None:
-    if len(memory) <= _MOST_KEPT_BYTES:
+    if len(memory) <= _MAX_KEPT_BYTES:
         _spare.append(memory)
 
 

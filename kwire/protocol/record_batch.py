@@ -39,7 +39,7 @@ _TIMESTAMP = struct.Struct(">q")
 _LENGTH = struct.Struct(">i")
 _LENGTH_MAGIC_AND_CRC = struct.Struct(">i4xbI")
 _LENGTH_AT = 8
-LEAST_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
+MIN_LENGTH_BYTES = HEADER_BYTES - LOG_OVERHEAD_BYTES
 """The least length of a batch of magic 2: what of its header the length counts."""
 
 CODEC_MASK = 0x07
@@ -151,7 +151,7 @@ def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> It
             # These few lines are all that is done for each batch, so that tiny ones cost little.
             header = read(data, position)
             end = position + LOG_OVERHEAD_BYTES + header[1]
-            if header[3] != 2 or header[1] < LEAST_LENGTH_BYTES or end > size_bytes:
+            if header[3] != 2 or header[1] < MIN_LENGTH_BYTES or end > size_bytes:
                 break
             batch = new(Batch, (data, position, *header))
             if crc32c is not None and crc32c(view[position + _CRC_COVERS_FROM : end]) != header[4]:
@@ -180,7 +180,7 @@ def find_batches(data: Buffer, *, check_crcs: bool = True) -> Sequence[int]:
     while position + HEADER_BYTES <= size_bytes:
         length_bytes, magic, crc = read(data, position + _LENGTH_AT)
         end = position + LOG_OVERHEAD_BYTES + length_bytes
-        if magic != 2 or length_bytes < LEAST_LENGTH_BYTES or end > size_bytes:
+        if magic != 2 or length_bytes < MIN_LENGTH_BYTES or end > size_bytes:
             break
         if checksum is not None and checksum(view[position + _CRC_COVERS_FROM : end]) != crc:
             break

@@ -17,7 +17,7 @@ import numpy as np
 from kwire.errors import CorruptRecordError
 from kwire.protocol.record_batch import (
     CONTROL_BIT,
-    LEAST_LENGTH_BYTES,
+    MIN_LENGTH_BYTES,
     Batch,
     Buffer,
     find_batches,
@@ -151,7 +151,7 @@ def total(batches: Sequence[Batch], field: str) -> int:
 
 def payload_bytes(batches: Sequence[Batch]) -> int:
     """What they take without their headers."""
-    return total(batches, "length_bytes") - len(batches) * LEAST_LENGTH_BYTES
+    return total(batches, "length_bytes") - len(batches) * MIN_LENGTH_BYTES
 
 
 def are_of_one_buffer(batches: Sequence[Batch]) -> bool:

@@ -28,7 +28,7 @@ _STRETCH_BYTES = 512 * 1024
 # From this size of a record on, its bytes take longer to copy than a call does.
 _CUT_BELOW_BYTES = 1536
 # A stretch of large records has a few at least: what is done once for each takes as long as copying some of them.
-_LEAST_ROWS = 8
+_MIN_ROWS = 8
 # So few are copied one by one: asking numpy how they lie takes longer than that.
 _FEW_ROWS = 16
 # Longer fields are not worth the look whether all are the same.
@@ -119,7 +119,7 @@ def copy_in_stretches(buffer: Buffer, *fields: Fields) -> Iterator[list[list[byt
     rows = len(first.starts)
     spread_bytes = last.end(-1) - int(first.starts[0])
     is_cut = spread_bytes <= _CUT_BELOW_BYTES * rows and not all(each.are_equal for each in fields)
-    step = max(_LEAST_ROWS, rows * _STRETCH_BYTES // max(_STRETCH_BYTES, spread_bytes))
+    step = max(_MIN_ROWS, rows * _STRETCH_BYTES // max(_STRETCH_BYTES, spread_bytes))
     for at in range(0, rows, step):
         part = slice(at, min(at + step, rows))
         stretch = _Stretch(buffer)

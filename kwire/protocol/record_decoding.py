@@ -17,7 +17,7 @@ from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
 from kwire.protocol.record_batch_columns import column, total
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
-from kwire.protocol.record_few import MOST_RECORDS, few_columns
+from kwire.protocol.record_few import MAX_FEW_RECORDS, few_columns
 from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
 from kwire.protocol.record_payloads import Inflation, Payloads, of_magic_2
 from kwire.protocol.record_portions import are_enough, fits, fitting, rest_of, split
@@ -189,7 +189,7 @@ def _few(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns | None:
 
 
 def _are_few(batches: Sequence[Batch]) -> bool:
-    return len(batches) <= MOST_RECORDS and 0 < total(batches, "record_count") <= MOST_RECORDS
+    return len(batches) <= MAX_FEW_RECORDS and 0 < total(batches, "record_count") <= MAX_FEW_RECORDS
 
 
 def _few_plain(batches: Sequence[Batch]) -> RecordColumns | None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from kwire.protocol.record_batch import Batch, Buffer
 
-MOST_RECORDS = 48
+MAX_FEW_RECORDS = 48
 """Measured: at about this many the two ways take the same time, where records are asked for one by one."""
 
 # From 64 headers on, the varint of their number begins with this byte or a greater one. So many would take much memory

@@ -65,7 +65,7 @@ def read_records_in_c(buffer: Buffer, starts: Ints, ends: Ints, counts: Ints) ->
     if module is None or are_impossible(starts, ends, counts).any():
         return None
     fields = np.empty((7, int(counts.sum())), dtype=np.int64)
-    count = module.read_fields(buffer, np.array((starts, ends, counts)), fields, record_headers.MOST_HEADERS)
+    count = module.read_fields(buffer, np.array((starts, ends, counts)), fields, record_headers.MAX_HEADERS)
     if count < 0:
         return None
     timestamp_deltas, offset_deltas, key_starts, key_lengths, value_starts, value_lengths, places = fields

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 _LOOP_BELOW_RECORDS = 40
 
 # Headers that are longer are not compared with each other.
-_MOST_ALIKE_BYTES = 1024
+_MAX_ALIKE_BYTES = 1024
 
-MOST_HEADERS = 1_000_000
+MAX_HEADERS = 1_000_000
 """The most that one record may have: as many elements as Kafka's readers take of any array."""
 
 # This many are read before they become columns: as Python's numbers they take five times the memory.
@@ -110,7 +110,7 @@ def read_headers(buffer: Buffer, data: Octets, at: Ints, ends: Ints) -> HeaderCo
     require(counts >= 0, "a negative number of headers")
     # A header has a key length and a value length, one byte each at least; so the arrays below stay in bounds.
     require(counts * 2 <= ends - places, "more headers than it has room for")
-    require(counts <= MOST_HEADERS, f"more than {MOST_HEADERS} headers")
+    require(counts <= MAX_HEADERS, f"more than {MAX_HEADERS} headers")
     first = np.concatenate((np.zeros(1, dtype=np.int64), np.cumsum(counts)))
     walk = _Walk(buffer, data, ends, first)
     walk.run(places, counts)
@@ -124,7 +124,7 @@ def _headers_alike(buffer: Buffer, at: Ints, ends: Ints) -> HeaderColumns | None
     values are compared in all others: two passes, however many headers there are. None: they differ, or are damaged.
     """
     start, size = int(at[0]), int(ends[0] - at[0])
-    if len(at) < _LOOP_BELOW_RECORDS or size > _MOST_ALIKE_BYTES or not (ends - at == size).all():
+    if len(at) < _LOOP_BELOW_RECORDS or size > _MAX_ALIKE_BYTES or not (ends - at == size).all():
         return None
     try:
         spans = read_all_headers(buffer, start, start + size)

@@ -16,7 +16,7 @@ from kwire.errors import CorruptRecordError
 from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec, decompress, decompress_into
 from kwire.protocol.compression_buffer import InflationBuffer
 from kwire.protocol.inflation_in_c import InflationInC, can_begin, inflation_in_c
-from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LEAST_LENGTH_BYTES, Batch, Buffer, codec_of_first
+from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, MIN_LENGTH_BYTES, Batch, Buffer, codec_of_first
 from kwire.protocol.record_batch_columns import BatchColumns, are_of_one_buffer, column
 from kwire.protocol.record_boundaries import DamagedBatchError
 from kwire.protocol.record_varints import ints_of
@@ -31,7 +31,7 @@ MUCH_PACKED_BYTES = 128 * 1024
 """From this many payloads on, or this many bytes, the module in C inflates them together, if it can. For less numpy's
 calls take too long."""
 
-LEAST_AHEAD_BYTES = 256 * 1024
+MIN_AHEAD_BYTES = 256 * 1024
 """The fewest compressed bytes that are inflated ahead: fewer are inflated in the time that a thread takes to start."""
 
 
@@ -58,7 +58,7 @@ class Inflation:
         self._limit_bytes = limit_bytes
         self._budget_bytes = budget_bytes
         self._starts = column(batches, "position") + HEADER_BYTES
-        self._ends = self._starts + np.where(counts == 0, 0, column(batches, "length_bytes") - LEAST_LENGTH_BYTES)
+        self._ends = self._starts + np.where(counts == 0, 0, column(batches, "length_bytes") - MIN_LENGTH_BYTES)
         self._codecs = np.where(counts == 0, Codec.NONE, codecs)
         self._are_of_one_buffer = are_of_one_buffer(batches)
         self._is_plain = self._are_of_one_buffer and not codecs.any()
@@ -67,7 +67,7 @@ class Inflation:
 
     def begin(self) -> None:
         """Have a thread begin to inflate, if that pays."""
-        if self._are_of_one_buffer and can_begin(self._codecs[0]) and self.packed_bytes >= LEAST_AHEAD_BYTES:
+        if self._are_of_one_buffer and can_begin(self._codecs[0]) and self.packed_bytes >= MIN_AHEAD_BYTES:
             self._in_c = self._inflation_in_c()
             if self._in_c is not None:
                 self._in_c.begin()
@@ -135,7 +135,7 @@ def can_be_ahead(data: Buffer) -> bool:
 
 def pays_ahead(data: Buffer) -> bool:
     """Whether to open this record set before its turn, for a thread to begin with it."""
-    return len(data) >= LEAST_AHEAD_BYTES and can_be_ahead(data)
+    return len(data) >= MIN_AHEAD_BYTES and can_be_ahead(data)
 
 
 def of_magic_2(batches: Sequence[Batch]) -> Sequence[Batch]:

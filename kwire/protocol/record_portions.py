@@ -13,8 +13,8 @@ from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD_B
 from kwire.protocol.record_boundaries import MIN_RECORD_BYTES, DamagedBatchError, impossible
 from kwire.protocol.record_varints import Ints, read_varint
 
-MOST_RECORDS = 1_000_000
-MOST_BYTES = 16 * 1024 * 1024
+MAX_PORTION_RECORDS = 1_000_000
+MAX_PORTION_BYTES = 16 * 1024 * 1024
 """Bytes bound the number of headers, each of which takes two or more."""
 
 FRONT_RECORDS = 125_000
@@ -24,12 +24,12 @@ FRONT_BYTES = 4 * 1024 * 1024
 
 def fits(payloads: Buffer) -> bool:
     """Whether so few bytes may be decoded at once, whatever they hold."""
-    return len(payloads) <= min(MOST_BYTES, MOST_RECORDS * MIN_RECORD_BYTES)
+    return len(payloads) <= min(MAX_PORTION_BYTES, MAX_PORTION_RECORDS * MIN_RECORD_BYTES)
 
 
 def are_enough(records: int) -> bool:
     """Whether this many records make a portion, to which no further batches are added."""
-    return records > MOST_RECORDS // 2
+    return records > MAX_PORTION_RECORDS // 2
 
 
 def fitting(counts: Ints, sizes_bytes: Ints) -> int:
@@ -39,7 +39,7 @@ def fitting(counts: Ints, sizes_bytes: Ints) -> int:
         counts: How many records each of them has.
         sizes_bytes: What those take.
     """
-    are_too_much = (np.cumsum(counts) > MOST_RECORDS) | (np.cumsum(sizes_bytes) > MOST_BYTES)
+    are_too_much = (np.cumsum(counts) > MAX_PORTION_RECORDS) | (np.cumsum(sizes_bytes) > MAX_PORTION_BYTES)
     # A count that the bytes have no room for is damage, and found when the batch is decoded.
     are_too_much[0] &= counts[0] * MIN_RECORD_BYTES <= sizes_bytes[0]
     return int(are_too_much.argmax()) if are_too_much.any() else len(counts)

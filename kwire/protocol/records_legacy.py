@@ -30,7 +30,7 @@ from kwire.protocol.record_columns import RecordColumns
 _OFFSET_AND_LENGTH = struct.Struct(">qi")
 _SIZE = struct.Struct(">i")
 # A set of messages becomes objects; a million are 26 MB of bytes at least, 26 times what brokers of that time take.
-_MOST_MESSAGES = 1_000_000
+_MAX_MESSAGES = 1_000_000
 # Behind offset, length, crc, magic and attributes; magic 1 adds the timestamp.
 _KEY_AT = (18, 26)
 
@@ -90,8 +90,8 @@ def _inner_messages(inner: bytes) -> list[Batch]:
             break
         if inner[position + MAGIC_AT] > 1:
             raise CorruptRecordError(f"an inner message of magic {inner[position + MAGIC_AT]}")
-        if len(messages) == _MOST_MESSAGES:
-            raise CorruptRecordError(f"a compressed message set of more than {_MOST_MESSAGES} messages")
+        if len(messages) == _MAX_MESSAGES:
+            raise CorruptRecordError(f"a compressed message set of more than {_MAX_MESSAGES} messages")
         messages.append(read_message(inner, position, end))
         position = end
     if not messages:

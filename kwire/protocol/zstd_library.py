@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ZstdError", "inflate_zstd"]
 
-_MOST_KEPT_BYTES = 8 * 1024 * 1024
+_MAX_KEPT_BYTES = 8 * 1024 * 1024
 # A decompressor keeps the memory that it needed for a frame. `pop` and `append` are atomic, so threads may share.
 _spare: deque[ZstdDecompressor] = deque(maxlen=4)
 
@@ -35,6 +35,6 @@ def inflate_zstd(data: bytes | memoryview, room: Octets | memoryview) -> int:
     filled = reader.readinto(room)
     if filled == len(room) and reader.read(1):
         raise ZstdError(f"more than {filled} bytes")
-    if filled <= _MOST_KEPT_BYTES:
+    if filled <= _MAX_KEPT_BYTES:
         _spare.append(decompressor)
     return filled

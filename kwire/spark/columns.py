@@ -23,7 +23,7 @@ SCHEMA_WITH_HEADERS = SCHEMA
 SCHEMA_WITHOUT_HEADERS = SCHEMA.remove(SCHEMA.get_field_index("headers"))
 
 # Smaller batches cost Spark up to 30 % more, much larger ones keep it waiting for the first.
-MOST_BYTES = 8 * 1024 * 1024
+MAX_BYTES = 8 * 1024 * 1024
 _US_PER_MS = 1000
 _MAX_TIMESTAMP_MS = (2**63 - 1) // _US_PER_MS
 
@@ -48,7 +48,7 @@ class ArrowBatches:
         Raises:
             MalformedTimestampError: A timestamp that Spark's microseconds cannot hold.
         """
-        for columns in portions(chunk.columns, MOST_BYTES):
+        for columns in portions(chunk.columns, MAX_BYTES):
             yield pa.RecordBatch.from_arrays(self._arrays(columns), schema=self._schema)
 
     def _arrays(self, columns: RecordColumns) -> list[pa.Array]:

@@ -35,7 +35,7 @@ _LATE = {EARLIEST_OFFSET: "its beginning", LATEST_OFFSET: "its end"}
 
 # Consumers that nobody uses now, by process and settings. A process that was forked must not touch its parent's.
 _idle: dict[tuple[int, ConsumerConfig], RangeConsumer] = {}
-_MOST_IDLE = 8
+_MAX_IDLE = 8
 
 
 def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
@@ -66,7 +66,7 @@ def read_task(task: Task, options: SourceOptions) -> Iterator[pa.RecordBatch]:
 def _keep(key: tuple[int, ConsumerConfig], consumer: RangeConsumer) -> None:
     """For the next task. Settings may never come again (a token that was renewed): those used last are kept."""
     _idle[key] = consumer
-    while len(_idle) > _MOST_IDLE:
+    while len(_idle) > _MAX_IDLE:
         _idle.pop(next(iter(_idle))).close(timeout_ms=0)
 
 

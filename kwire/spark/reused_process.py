@@ -12,7 +12,7 @@ _calls = itertools.count(1)
 
 # Parameters of glibc's mallopt, and their values; 32 MiB is the most that it takes for the second.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_KEPT_BYTES, _LARGEST_KEPT_BYTES = 64 * 1024 * 1024, 32 * 1024 * 1024
+_KEPT_BYTES, _MAX_KEPT_BYTES = 64 * 1024 * 1024, 32 * 1024 * 1024
 
 
 def freeze_loaded_modules() -> None:
@@ -40,7 +40,7 @@ def keep_freed_memory() -> None:
     with suppress(OSError, AttributeError):  # another C library than glibc
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-        mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
+        mallopt(_M_MMAP_THRESHOLD, _MAX_KEPT_BYTES)
 
 
 def _is_reused() -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from kwire.config import Settings
 
 PARTITIONS = 24
-SHORTEST_MS, LONGEST_MS = 100, 500
+MIN_MS, MAX_MS = 100, 500
 MIXING = 7  # no neighbours are alike; it shares no factor with the number of partitions
 FULL_WORK_S = 2.0  # before the third member comes
 RECORDS_EACH, RECORDS_A_ROUND = 200, 100
@@ -52,7 +52,7 @@ ENOUGH = 0.95
 def work_s(tp: TopicPartition) -> float:
     """How long a record of this partition takes: they are spread out evenly between the shortest and the longest."""
     place = tp.partition * MIXING % PARTITIONS / (PARTITIONS - 1)
-    return (SHORTEST_MS + place * (LONGEST_MS - SHORTEST_MS)) / 1000.0
+    return (MIN_MS + place * (MAX_MS - MIN_MS)) / 1000.0
 
 
 class Rebalance(NamedTuple):

@@ -19,8 +19,8 @@ COLUMNS = 3
 BOX_WIDTH, BOX_HEIGHT = 400, 190
 LEFT, TOP, RIGHT, BOTTOM = 52, 30, 12, 46
 HEAD_HEIGHT = 30
-MOST_NAMED = 4
-MOST_LETTERS = 55
+MAX_NAMED = 4
+MAX_LETTERS = 55
 TEXT = "#7b848f"
 COLOURS = ("#6f9bd1", "#e8833a", "#5aa469", "#a07cc5", "#3fa7a3", "#d277a8", "#8f9a3c", "#a8795a")
 
@@ -72,7 +72,7 @@ def _box(box: Box, spans: Sequence[Span], start_s: float, end_s: float) -> Itera
         x = LEFT + width * (span.start_s - start_s) / (end_s - start_s)
         wide = width * (span.end_s - span.start_s) / (end_s - start_s)
         yield f'<rect x="{x:.1f}" y="{TOP}" width="{wide:.1f}" height="{height}" fill="#7d6b91" fill-opacity=".15"/>'
-    title = box.title if len(box.title) <= MOST_LETTERS else f"{box.title[: MOST_LETTERS - 1]}…"
+    title = box.title if len(box.title) <= MAX_LETTERS else f"{box.title[: MAX_LETTERS - 1]}…"
     yield f'<text x="{LEFT}" y="20" font-weight="600">{escape(title)}</text>'
     for share in (0.0, 0.5, 1.0):
         y = TOP + height * (1 - share)
@@ -88,11 +88,11 @@ def _box(box: Box, spans: Sequence[Span], start_s: float, end_s: float) -> Itera
 
 def _legend(box: Box) -> Iterator[str]:
     """The names of the first lines, two beside each other."""
-    for number, line in enumerate(box.lines[:MOST_NAMED]):
+    for number, line in enumerate(box.lines[:MAX_NAMED]):
         x = LEFT + number % 2 * (BOX_WIDTH - LEFT) // 2
         y = BOX_HEIGHT - BOTTOM + 17 + number // 2 * 14
         yield f'<rect x="{x}" y="{y - 8}" width="8" height="8" fill="{COLOURS[number % len(COLOURS)]}"/>'
-        more = f", and {len(box.lines) - MOST_NAMED} more" if number == MOST_NAMED - 1 < len(box.lines) - 1 else ""
+        more = f", and {len(box.lines) - MAX_NAMED} more" if number == MAX_NAMED - 1 < len(box.lines) - 1 else ""
         yield f'<text x="{x + 12}" y="{y}">{escape(line.name + more)}</text>'
 
 

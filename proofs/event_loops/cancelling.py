@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 LONG_S = 30.0
 # Waits for a fetch are longer than this, and what a poll of buffered records takes is shorter.
-LONGEST_S = 0.002
+MAX_S = 0.002
 
 
 async def at_most_on_asyncio(seconds: float, function: Callable[[], Awaitable[Records]]) -> Records | None:
@@ -57,7 +57,7 @@ async def read(at_most: AtMost, servers: str, topic: str, records: int, wanted: 
             max_poll_records=chance.choice((1, 3, 20)),
         ) as consumer:
             while len(seen) < records:
-                found = await at_most(chance.random() * LONGEST_S, lambda: consumer.poll(LONG_S))
+                found = await at_most(chance.random() * MAX_S, lambda: consumer.poll(LONG_S))
                 cancelled += found is None
                 seen.update((record.partition, record.offset) for record in found or ())
         returned += len(seen)

@@ -39,7 +39,7 @@ OF_PROCESSORS = (
     StatusSeen,
 )
 # A few kinds of changes have no place in many histories.
-MOST_TRIES = 500
+MAX_TRIES = 500
 
 
 def changed_histories(good: Sequence[History], wanted: int, seed: int) -> Iterator[History]:
@@ -47,7 +47,7 @@ def changed_histories(good: Sequence[History], wanted: int, seed: int) -> Iterat
     rng = random.Random(f"changes {seed}")
     found = 0
     for tried, name in enumerate(cycle(CHANGES)):
-        if found >= wanted or tried >= MOST_TRIES + wanted:
+        if found >= wanted or tried >= MAX_TRIES + wanted:
             return
         changed = _changed(good, name, rng, number=found + 1)
         if changed is not None:

@@ -19,7 +19,7 @@ from proofs.kafkatest.driver import Plan
 TOP = Path(__file__).resolve().parents[2]
 MACHINES = 10  # what the largest test asks for
 TEST_TIMEOUT_S = 1800
-LONGEST_REASON = 300
+MAX_REASON = 300
 PROGRAMS = {
     **dict.fromkeys(("nsenter", "setpriv", "unshare"), "util-linux"),
     **dict.fromkeys(("pgrep", "ps"), "procps"),
@@ -190,7 +190,7 @@ def first_line(summary: str) -> str:
     """Short, and without the paths of this machine."""
     line = next((line.strip() for line in summary.splitlines() if line.strip()), "no reason")
     line = line.replace(f"{TOP}/", "")
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]} ..."
+    return line if len(line) <= MAX_REASON else f"{line[:MAX_REASON]} ..."
 
 
 def _free_name(path: Path) -> Path:

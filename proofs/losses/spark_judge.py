@@ -30,7 +30,7 @@ from proofs.spark.kills import kill
 from proofs.spark.tables import LOG, files
 from tools.environment import TOP
 
-MOST_LIVES = 4
+MAX_LIVES = 4
 
 
 class Host:
@@ -107,7 +107,7 @@ class SparkJudge(Judge):
 
     def _live_on(self, cell: Cell, outcome: Outcome, deadline_s: float) -> bool:
         while not self._has_committed_all(cell):
-            if outcome.lives == MOST_LIVES or time.monotonic() > deadline_s:
+            if outcome.lives == MAX_LIVES or time.monotonic() > deadline_s:
                 return False
             outcome.lives += 1
             self._live(cell, deadline_s)

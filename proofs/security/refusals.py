@@ -18,7 +18,7 @@ from kwire.testing.kafka import KafkaCluster
 from proofs.security.clients import USERS, Way, java_settings
 
 POLL_S = 6.0
-MOST_S = 30.0
+MAX_S = 30.0
 
 
 class Refusal(NamedTuple):
@@ -75,7 +75,7 @@ def refusals(kafka: KafkaCluster, _duration_s: float) -> Sequence[str]:
             took_s = time.monotonic() - began
             name, said = type(error).__name__, str(error).replace(folder, "").replace("|", "/")
             print(f"| {case.wrong} | {name} | {took_s:.1f} s | {said} |", flush=True)
-            if not any(name.startswith(each) for each in case.expected.split("|")) or took_s > MOST_S:
+            if not any(name.startswith(each) for each in case.expected.split("|")) or took_s > MAX_S:
                 broken.append(f"{case.wrong}: {name} after {took_s:.1f} s, not {case.expected}")
             if USERS["alice"] in repr(error):
                 broken.append(f"{case.wrong}: the error shows the password")
@@ -88,7 +88,7 @@ def _error_of(kafka: KafkaCluster, case: Refusal) -> KafkaError | None:
     try:
         consumer: Consumer[bytes, bytes]
         with Consumer("orders", config={**config, **case.settings}) as consumer:
-            for _ in range(int(MOST_S / POLL_S)):
+            for _ in range(int(MAX_S / POLL_S)):
                 consumer.poll(POLL_S)
     except KafkaError as error:
         return error

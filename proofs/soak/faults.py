@@ -27,7 +27,7 @@ FROZEN_S = 1.5 * SESSION_MS / 1000
 CUT_OFF_S = 8.0
 NARROW_KB_PER_S = 40
 """For each connection: less than the topic has."""
-LEAST_PAUSE_S = 5.0
+MIN_PAUSE_S = 5.0
 NEAR_S = 45.0
 """So long after its end a fault may be felt: a session, a rebalance, a lag that is read."""
 
@@ -43,7 +43,7 @@ class Strike:
 
 def pause_s(nth: int, every_s: float, warm_s: float, kinds: int) -> float:
     """How long nothing strikes before the `nth` fault. The first ones share half of the time to warm up."""
-    return min(every_s, max(LEAST_PAUSE_S, warm_s / 2 / kinds)) if nth < kinds else every_s
+    return min(every_s, max(MIN_PAUSE_S, warm_s / 2 / kinds)) if nth < kinds else every_s
 
 
 class Faults:

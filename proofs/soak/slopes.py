@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HOUR_S = 3600.0
-MOST_POINTS = 400
+MAX_POINTS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def slope_per_hour(points: Sequence[Point]) -> float:
 
 
 def thinned(points: Sequence[Point]) -> list[Point]:
-    """No more than `MOST_POINTS`: neighbours become their middle."""
-    each = -(-len(points) // MOST_POINTS)
+    """No more than `MAX_POINTS`: neighbours become their middle."""
+    each = -(-len(points) // MAX_POINTS)
     groups = [points[at : at + each] for at in range(0, len(points), each)] if points else []
     return [Point(median(p.at_s for p in group), median(p.value for p in group)) for group in groups]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SIZES_BYTES = (50, 1_500)
 KEYS = 1_000
 TICK_S = 0.01
-LONGEST_TICK_S = 0.5
+MAX_TICK_S = 0.5
 FLUSH_S = 60.0
 WORDS = (
     b"order paid shipped returned amount street customer number of a day in November and what they say of it ".split()
@@ -79,7 +79,7 @@ class Writer:
         owed, before_s = 0.0, time.monotonic()
         while not self._stopping.wait(TICK_S):
             now_s = time.monotonic()
-            owed += min(now_s - before_s, LONGEST_TICK_S) * self._per_second
+            owed += min(now_s - before_s, MAX_TICK_S) * self._per_second
             before_s = now_s
             while owed >= 1:
                 owed -= 1

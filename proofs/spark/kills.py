@@ -39,7 +39,7 @@ PARTITIONS = 4
 PER_SECOND = 4_000
 BACKLOG = 10 * BATCH
 PATIENCE_S = 600.0
-LONGEST_WAIT_S = 2.5
+MAX_WAIT_S = 2.5
 KINDS = ("driver", "worker")
 
 
@@ -185,7 +185,7 @@ def kill_often(job: Job, chance: Random, kills: int) -> Iterator[str]:
     that the first batch is killed, too."""
     for number in range(kills):
         wait_for_work(job, is_first=number < len(KINDS))
-        time.sleep(chance.random() * LONGEST_WAIT_S)
+        time.sleep(chance.random() * MAX_WAIT_S)
         kind = KINDS[number % len(KINDS)]
         yield f"{kind} {strike(job, kind, chance)}"
 

@@ -52,7 +52,7 @@ LIMIT = Bandwidth(rate_kb_per_s=20)  # for each connection: some 750 records a s
 FETCH_BYTES = 16_384  # so that a task has handed over some records before it is struck
 PATIENCE_OF_A_TASK_S = 12.0
 ATTEMPTS = 6  # of a task: as many times its patience are longer than any outage
-SHORTEST_S, LONGEST_S = 5.0, 40.0
+MIN_S, MAX_S = 5.0, 40.0
 INTO_A_TASK_S = 2.5
 LOOK_S = 0.05
 NEVER_S = 5.0  # the patience of tasks whose broker does not come back
@@ -145,7 +145,7 @@ class Scene:
         if ended():
             return
         time.sleep(chance.random() * INTO_A_TASK_S)
-        lasts_s = chance.uniform(SHORTEST_S, LONGEST_S)
+        lasts_s = chance.uniform(MIN_S, MAX_S)
         where = "in a task" if self.active_tasks else "between tasks"
         before, failed, end_s = self.failed_tasks, 0, time.monotonic() + lasts_s
         with self.outage(kind):

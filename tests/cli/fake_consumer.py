@@ -25,7 +25,7 @@ TOPIC = "orders"
 P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 
 # No test needs more; a command that goes on forever fails instead.
-MOST_POLLS = 100
+MAX_POLLS = 100
 
 
 class FakeRecords:
@@ -131,7 +131,7 @@ class FakeConsumer:
 
     def poll(self, timeout: float, /) -> FakeRecords:
         self.polls += 1
-        assert self.polls < MOST_POLLS, "the command does not stop"
+        assert self.polls < MAX_POLLS, "the command does not stop"
         if self.on_poll:
             self.on_poll.pop(0)()
         batches: dict[TopicPartition, list[BytesRecord]] = {}

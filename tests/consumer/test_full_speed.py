@@ -30,7 +30,7 @@ PARTITIONS, RECORDS_EACH = 12, 100
 ROUNDS = 2
 FULL_WORK_MS = 1_000.0
 RECORDS_A_BATCH, ROOM_BYTES = 2, 300  # for three batches: fetches have to go on all along
-LOOK_MS, LONGEST_POLL_MS = 1.0, 100.0
+LOOK_MS, MAX_POLL_MS = 1.0, 100.0
 COMMIT_INTERVAL_MS = 200.0
 ENOUGH, WAITED = 0.95, 0.85
 
@@ -93,8 +93,8 @@ class Application(RebalanceListener):
     def _turn(self) -> None:
         """The proposal's loop."""
         now_ms = self._script.now_ms()
-        wait_ms = min((work.ends_ms - now_ms for work in self._in_work.values()), default=LONGEST_POLL_MS)
-        for record in self._consumer.poll(min(max(LOOK_MS, wait_ms), LONGEST_POLL_MS) / 1000.0):
+        wait_ms = min((work.ends_ms - now_ms for work in self._in_work.values()), default=MAX_POLL_MS)
+        for record in self._consumer.poll(min(max(LOOK_MS, wait_ms), MAX_POLL_MS) / 1000.0):
             self._begin(record)
         self._take_back()
         asked = self._consumer.to_be_revoked_partitions()

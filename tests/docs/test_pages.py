@@ -22,7 +22,7 @@ else:
 
 DOCS = TOP / "docs"
 LINK = re.compile(r"\[[^\]]*\]\((?!https?:)(?P<target>[^)#\s]*)(?:#[^)\s]*)?\)")
-SHORTEST_FRAGMENT = 6
+MIN_FRAGMENT = 6
 COLUMNS_OF_CODE = 96  # tools/site/static/site.css makes room for them
 
 
@@ -109,7 +109,7 @@ def test_messages_that_are_explained_are_messages_of_kwire() -> None:
         fragment.strip(" :;,")
         for message in messages
         for fragment in message.split("…")
-        if len(fragment.strip(" :;,")) >= SHORTEST_FRAGMENT
+        if len(fragment.strip(" :;,")) >= MIN_FRAGMENT
     }
     assert sorted(fragment for fragment in fragments if fragment not in texts) == []
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from itertools import count
 
 from kwire.epochs import AssignmentEpoch
-from kwire.fetching.buffer import LEAST_SHARE, CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import MIN_SHARE, CompletedFetch, FetchBuffer
 from kwire.model import TopicPartition
 
 A = TopicPartition("a", 0)
@@ -111,11 +111,11 @@ def test_what_is_paused_beyond_the_limit_leaves_less_room_and_always_some() -> N
     buffer.put([fetch(A, 2 * MIB)])
     assert buffer.room_bytes(4 * MIB, {A}) == 2 * MIB
     buffer.put([fetch(A, 4 * MIB)])
-    assert buffer.room_bytes(4 * MIB, {A}) == 4 * MIB * LEAST_SHARE
+    assert buffer.room_bytes(4 * MIB, {A}) == 4 * MIB * MIN_SHARE
 
 
 def test_room_is_reported_where_paused_partitions_leave_little() -> None:
-    buffer = answered([fetch(A, 10 * MIB)], [fetch(B, int(4 * MIB * LEAST_SHARE))])
+    buffer = answered([fetch(A, 10 * MIB)], [fetch(B, int(4 * MIB * MIN_SHARE))])
     assert buffer.room_bytes(4 * MIB, {A}) == 0
     assert not is_drained(buffer)
     collect(buffer, {A})

@@ -36,7 +36,7 @@ NOISE = np.random.default_rng(1).bytes(100_000)
 def one_batch_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     if speedups.module is None:
         pytest.skip("kwire._speedups was not built, or is not wanted")
-    monkeypatch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
+    monkeypatch.setattr(record_payloads, "MIN_AHEAD_BYTES", 1)
     monkeypatch.setattr(inflation_in_c, "PROCESSORS", 2)
     monkeypatch.setattr("kwire.fetching.cursor_collector.is_free_threaded", lambda: False)
 
@@ -182,7 +182,7 @@ def test_what_takes_less_time_than_a_thread_is_not_opened_ahead(
     begun: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch = fetched(0, 1)
-    monkeypatch.setattr(record_payloads, "LEAST_AHEAD_BYTES", len(fetch.records) + 1)
+    monkeypatch.setattr(record_payloads, "MIN_AHEAD_BYTES", len(fetch.records) + 1)
     ahead = OpenAhead(opened)
     ahead.begin([fetch])
     assert ahead.take(fetch) is None
@@ -207,7 +207,7 @@ def test_while_a_portion_is_handed_out_the_next_one_is_inflated_also_of_the_next
 
 def test_a_poll_ends_with_a_portion() -> None:
     """Else it would wait for the thread that inflates the next one. (`import kwire` does without what decodes.)"""
-    assert polling.MOST_BYTES == open_fetch.PORTION_BYTES
+    assert polling.MAX_POLL_BYTES == open_fetch.PORTION_BYTES
 
 
 def test_on_a_single_processor_nothing_is_inflated_ahead(begun: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_of_many_paused_partitions_only_some_are_inflated_ahead(
     partitions = [TopicPartition("a", number) for number in range(9)]
     collector = collector_of([fetched(0, 1, 2, tp=tp) for tp in partitions])
     assert [poll(collector, 1, partitions[:paused]) for paused in range(9)] == [values(0)[:1]] * 9
-    assert begun == [2] * open_fetch.MOST_AHEAD
+    assert begun == [2] * open_fetch.MAX_AHEAD
     rest = list(iter(partial(poll, collector, 100), []))
     whole = values(0) + values(1) + values(2)
     assert sorted(value for each in rest for value in each if value is not None) == sorted(whole[1:] * 9)

@@ -15,7 +15,7 @@ from proofs.schedules import mixed_group
 CHANGES = 4
 PARTITIONS = 6
 MEMBERS = 6
-LEAST_RECORDS = 1_000
+MIN_RECORDS = 1_000
 
 
 @pytest.mark.slow
@@ -29,7 +29,7 @@ def test_a_group_of_three_clients_loses_nothing(name: str) -> None:
     assert summary.has_passed
     assert summary.stuck == ()
     assert summary.records.lost == summary.records.unread == summary.records.unexplained == 0
-    assert summary.records.sent > LEAST_RECORDS
+    assert summary.records.sent > MIN_RECORDS
     assert [each.fault for each in ledger.of(FaultBegan)] == ["consumer-close", "consumer-kill"]
     owners = {place_of(each.member) for each in ledger.of(Assigned) if each.partitions}
     assert len(owners) == MEMBERS

@@ -19,7 +19,7 @@ from kwire.errors import (
     UnknownTopicOrPartitionError,
 )
 from kwire.events import Commit, CommitAsync, CommitCompleted, EnforceRebalance, Reply
-from kwire.managers.offset_commit import MOST_IN_FLIGHT, OffsetCommitManager
+from kwire.managers.offset_commit import MAX_IN_FLIGHT, OffsetCommitManager
 from kwire.managers.pending_commit import PendingCommit
 from kwire.managers.unsent import AnyUnsentRequest, Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -566,16 +566,16 @@ def test_a_failed_asynchronous_commit_without_a_callback_is_logged(
 def test_many_asynchronous_commits_leave_room_for_a_heartbeat(by_hand: Scenario) -> None:
     """It goes over the same connection, where brokers answer one request after the other: behind thousands of commits
     a heartbeat was late, and the group went on without the member."""
-    for offset in range(MOST_IN_FLIGHT + 3):
+    for offset in range(MAX_IN_FLIGHT + 3):
         commit_async(by_hand, {O0: OffsetAndMetadata(offset)})
     by_hand.serve()
-    assert committed(by_hand) == [{("orders", 0): offset} for offset in range(MOST_IN_FLIGHT)]
+    assert committed(by_hand) == [{("orders", 0): offset} for offset in range(MAX_IN_FLIGHT)]
     by_hand.answer_commit()
-    assert committed(by_hand) == [{("orders", 0): offset} for offset in range(1, MOST_IN_FLIGHT + 1)]
-    for _ in range(MOST_IN_FLIGHT + 2):
+    assert committed(by_hand) == [{("orders", 0): offset} for offset in range(1, MAX_IN_FLIGHT + 1)]
+    for _ in range(MAX_IN_FLIGHT + 2):
         by_hand.answer_commit()
-    done = [by_hand.take_event(CommitCompleted) for _ in range(MOST_IN_FLIGHT + 3)]
-    assert [each.offsets[O0].offset for each in done] == list(range(MOST_IN_FLIGHT + 3))
+    done = [by_hand.take_event(CommitCompleted) for _ in range(MAX_IN_FLIGHT + 3)]
+    assert [each.offsets[O0].offset for each in done] == list(range(MAX_IN_FLIGHT + 3))
     by_hand.serve()
 
 

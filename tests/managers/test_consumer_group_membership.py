@@ -11,7 +11,7 @@ import pytest
 
 from kwire.epochs import Attempt
 from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, Reply, RunCallback, Subscribe
-from kwire.managers.consumer_heartbeat import MOST_INTERVAL_MS, new_member_id
+from kwire.managers.consumer_heartbeat import MAX_INTERVAL_MS, new_member_id
 from kwire.managers.unsent import Channel
 from kwire.model import SubscriptionPattern, TopicPartition
 from kwire.protocol.messages.fetch import FetchRequest
@@ -148,7 +148,7 @@ def test_an_interval_of_days_is_no_reason_to_be_silent(scenario: ConsumerScenari
     scenario.own(O0)
     scenario.beat()
     scenario.accept(1, interval_ms=2**31 - 1)
-    scenario.advance(MOST_INTERVAL_MS)
+    scenario.advance(MAX_INTERVAL_MS)
     assert said(scenario.heartbeat) == set()
 
 

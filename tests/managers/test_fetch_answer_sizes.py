@@ -9,7 +9,7 @@ import pytest
 
 from kwire.config.consumer_config import MIB
 from kwire.errors import DisconnectError
-from kwire.managers.fetch_connection import FIRST_ANSWER_BYTES, LEAST_ANSWER_BYTES
+from kwire.managers.fetch_connection import FIRST_ANSWER_BYTES, MIN_ANSWER_BYTES
 from kwire.model import TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -24,7 +24,7 @@ else:
 O0 = TopicPartition("orders", 0)
 TIMEOUT_MS = 30_000
 WAIT_MS = 500
-LARGEST_BYTES = 16 * MIB
+MAX_BYTES = 16 * MIB
 """A quarter of the default buffer."""
 
 
@@ -77,7 +77,7 @@ def test_over_a_fast_line_the_fourth_answer_is_as_large_as_any(line: Line) -> No
     for _ in range(5):
         asked.append(line.asked_bytes)
         line.answer()
-    assert asked == [FIRST_ANSWER_BYTES, MIB, 4 * MIB, LARGEST_BYTES, LARGEST_BYTES]
+    assert asked == [FIRST_ANSWER_BYTES, MIB, 4 * MIB, MAX_BYTES, MAX_BYTES]
 
 
 @pytest.mark.parametrize("bytes_per_s", [2_000_000, 300_000, 30_000, 3_000])
@@ -99,7 +99,7 @@ def test_a_broker_that_takes_seconds_before_it_begins_is_asked_for_large_answers
     """Whatever their size, as with tiered storage, or under load: with small ones it would be slow."""
     for _ in range(4):
         line.answer(after_ms=TIMEOUT_MS * 0.8)
-    assert line.asked_bytes == LARGEST_BYTES
+    assert line.asked_bytes == MAX_BYTES
 
 
 def test_answers_that_are_small_say_nothing_of_the_line(line: Line) -> None:
@@ -113,9 +113,9 @@ def test_an_answer_that_came_in_slowly_makes_the_next_one_smaller(line: Line) ->
     for _ in range(3):
         line.answer()
     line.answer(arrival_ms=TIMEOUT_MS * 0.4)
-    assert line.asked_bytes == LARGEST_BYTES // 2
+    assert line.asked_bytes == MAX_BYTES // 2
     line.answer(arrival_ms=TIMEOUT_MS * 0.2)
-    assert line.asked_bytes == LARGEST_BYTES // 2, "neither slow nor quick"
+    assert line.asked_bytes == MAX_BYTES // 2, "neither slow nor quick"
 
 
 def test_a_connection_that_breaks_at_once_says_nothing_of_the_line(line: Line) -> None:
@@ -127,10 +127,10 @@ def test_a_connection_that_breaks_at_once_says_nothing_of_the_line(line: Line) -
 def test_there_is_always_something_to_ask_for(line: Line) -> None:
     for _ in range(10):
         line.give_up(after_ms=TIMEOUT_MS + WAIT_MS)
-    assert line.asked_bytes == LEAST_ANSWER_BYTES
+    assert line.asked_bytes == MIN_ANSWER_BYTES
     for _ in range(6):
         line.answer()
-    assert line.asked_bytes == LARGEST_BYTES
+    assert line.asked_bytes == MAX_BYTES
 
 
 def test_what_the_user_allows_is_never_exceeded(make_scenario: Callable[..., Scenario]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.events import Reply, SetHold
 from kwire.holds import Hold
-from kwire.managers.fetch_connection import LEAST_WAIT_MS
+from kwire.managers.fetch_connection import MIN_WAIT_MS
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -29,7 +29,7 @@ else:
 
 O0, O1, O2 = (TopicPartition("orders", number) for number in range(3))
 END = 10
-MOST_WAIT_MS = 500
+MAX_WAIT_MS = 500
 MakeScenario = Callable[..., "Scenario"]
 
 
@@ -105,7 +105,7 @@ def test_what_is_assigned_while_a_fetch_waits_needs_no_other_connection(waiting:
     assert asked(waiting) == {Channel.FETCH: {}}
     answer(waiting, Channel.FETCH)
     assert asked(waiting) == {Channel.FETCH: {2: 0}}
-    assert waits_ms(waiting) == MOST_WAIT_MS
+    assert waits_ms(waiting) == MAX_WAIT_MS
 
 
 def test_what_is_resumed_while_a_fetch_waits_is_fetched_at_once(waiting: Scenario) -> None:
@@ -162,7 +162,7 @@ def test_what_was_refused_is_not_in_a_hurry(waiting: Scenario) -> None:
 
 def test_a_broker_waits_longer_the_longer_nothing_was_sought(waiting: Scenario) -> None:
     """Who has just sought a position may soon seek another one, which then waits no longer than this one."""
-    assert waits_ms(waiting) == MOST_WAIT_MS
+    assert waits_ms(waiting) == MAX_WAIT_MS
     answer(waiting, Channel.FETCH)
     waiting.seek(O0, END)
     waiting.seek(O1, END)
@@ -172,12 +172,12 @@ def test_a_broker_waits_longer_the_longer_nothing_was_sought(waiting: Scenario) 
         waits.append(waits_ms(waiting, Channel.NEW_FETCH))
         waiting.advance(waits[-1])
         answer(waiting, Channel.NEW_FETCH)
-    assert waits == [LEAST_WAIT_MS, 10, 20, 40, 80, 160, 320, MOST_WAIT_MS]
+    assert waits == [MIN_WAIT_MS, 10, 20, 40, 80, 160, 320, MAX_WAIT_MS]
 
 
 @pytest.mark.parametrize(
     ("settings", "expected_ms"),
-    [({"fetch_max_wait_ms": 5}, 5), ({"fetch_min_bytes": 1000}, 500), ({"fetch_min_bytes": 0}, LEAST_WAIT_MS)],
+    [({"fetch_max_wait_ms": 5}, 5), ({"fetch_min_bytes": 1000}, 500), ({"fetch_min_bytes": 0}, MIN_WAIT_MS)],
     ids=["a short wait stays", "who wants large answers waits for them", "no bytes are no wish for large answers"],
 )
 def test_the_wait_is_no_longer_than_the_user_says(

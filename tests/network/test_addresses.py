@@ -13,7 +13,7 @@ import trio.abc
 from kwire import Consumer, TopicPartition
 from kwire.config import ConsumerConfig, Endpoint
 from kwire.model import Node
-from kwire.network.addresses import MOST_FAILED, Address, Addresses, canonical_servers
+from kwire.network.addresses import MAX_FAILED, Address, Addresses, canonical_servers
 from kwire.network.run import _with_canonical_servers
 from kwire.network.tcp import TcpTransport
 from kwire.network.thread import START_TIMEOUT_S
@@ -190,9 +190,9 @@ def test_an_address_that_has_failed_is_tried_again_when_the_other_one_has(port: 
 def test_what_is_remembered_of_addresses_is_bounded(port: int) -> None:
     """Those of a load balancer change every few minutes."""
     addresses = Addresses()
-    for number in range(2 * MOST_FAILED):
+    for number in range(2 * MAX_FAILED):
         addresses.failed(Address(socket.AF_INET, (f"10.0.{number // 250}.{number % 250}", port)))
-    assert len(addresses._failed) == MOST_FAILED
+    assert len(addresses._failed) == MAX_FAILED
 
 
 @pytest.mark.parametrize("size_bytes", [20_000, -1])

@@ -15,7 +15,7 @@ from kwire.errors import (
     SaslAuthenticationError,
     UnsupportedSaslMechanismError,
 )
-from kwire.network.authentication import EARLIEST, LATEST, LEAST_PAUSE_MS, Authentication, renew_after_ms
+from kwire.network.authentication import EARLIEST, LATEST, MIN_PAUSE_MS, Authentication, renew_after_ms
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.metadata import MetadataResponse
@@ -323,7 +323,7 @@ def test_a_session_is_renewed_before_its_end_with_room_for_the_longest_answer_if
 ) -> None:
     after_ms = renew_after_ms(lifetime_ms, longest_wait_ms, chance)
 
-    assert after_ms <= max(LEAST_PAUSE_MS, lifetime_ms * LATEST)
+    assert after_ms <= max(MIN_PAUSE_MS, lifetime_ms * LATEST)
     assert after_ms >= min(lifetime_ms * 0.5, lifetime_ms * EARLIEST)
-    if longest_wait_ms < lifetime_ms / 2 and after_ms > LEAST_PAUSE_MS:
+    if longest_wait_ms < lifetime_ms / 2 and after_ms > MIN_PAUSE_MS:
         assert after_ms + longest_wait_ms <= lifetime_ms * (1 + 1e-9)

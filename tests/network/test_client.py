@@ -20,7 +20,7 @@ from kwire.errors import (
 )
 from kwire.managers.unsent import Channel
 from kwire.model import Node
-from kwire.network.connection import MOST_THROTTLED_MS
+from kwire.network.connection import MAX_THROTTLED_MS
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -471,7 +471,7 @@ def test_nobody_is_throttled_for_days(
                 assert (await rig.send().wait()).error is None
 
     in_virtual_time(scenario)
-    expected_s = [0, MOST_THROTTLED_MS / 1000, MOST_THROTTLED_MS / 1000]
+    expected_s = [0, MAX_THROTTLED_MS / 1000, MAX_THROTTLED_MS / 1000]
     assert broker.times_of(MetadataRequest) == [pytest.approx(at_s, abs=0.1) for at_s in expected_s]
 
 

@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from kwire.errors import DisconnectError
-from kwire.network.connection import MOST_TIMEOUTS
+from kwire.network.connection import MAX_TIMEOUTS
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse, MetadataResponseTopic
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def test_one_that_would_take_too_long_is_given_up_in_time(
     in_virtual_time: InVirtualTime, rig: Rig, broker: SlowBroker
 ) -> None:
     """Bytes that trickle come without end."""
-    broker.shares = repeat(1 / (1.2 * TIMEOUT_S * MOST_TIMEOUTS), 1_000)
+    broker.shares = repeat(1 / (1.2 * TIMEOUT_S * MAX_TIMEOUTS), 1_000)
     at_s, is_answered = ends_after_s(rig, in_virtual_time)
     assert not is_answered
     assert at_s == pytest.approx(TIMEOUT_S, abs=0.2)

@@ -9,7 +9,7 @@ import pytest
 from kwire import TopicPartition
 from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.processing import Retry
-from kwire.processing.failures import MOST_BREAKDOWNS, WARNED_EVERY_MS, Failures, GiveUp, Stop, TryAgain
+from kwire.processing.failures import MAX_BREAKDOWNS, WARNED_EVERY_MS, Failures, GiveUp, Stop, TryAgain
 
 TP = TopicPartition("orders", 0)
 ERROR = ValueError("no such customer")
@@ -55,9 +55,9 @@ def test_one_failure_of_many_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
 
 def test_workers_that_break_down_again_and_again_stop_the_processor() -> None:
     failures = Failures(TWICE, stops=False)
-    for nth in range(1, MOST_BREAKDOWNS):
+    for nth in range(1, MAX_BREAKDOWNS):
         assert isinstance(failures.of_workers(TP, 7, nth, ERROR, "a process died"), TryAgain)
-    last = failures.of_workers(TP, 7, MOST_BREAKDOWNS, ERROR, "a process died")
+    last = failures.of_workers(TP, 7, MAX_BREAKDOWNS, ERROR, "a process died")
     assert isinstance(last, Stop)
     assert isinstance(last.error, WorkerError)
     assert last.error.__cause__ is ERROR

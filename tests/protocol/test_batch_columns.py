@@ -185,7 +185,7 @@ def inflated(
 ) -> tuple[Any, ...]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(record_payloads, "MANY_PAYLOADS", from_so_many_on)
-        patch.setattr(record_payloads, "LEAST_AHEAD_BYTES", 1)
+        patch.setattr(record_payloads, "MIN_AHEAD_BYTES", 1)
         patch.setattr(inflation_in_c, "PROCESSORS", 2)
         inflation = inflation_of(batches, budget_bytes=budget_bytes) if is_begun else None
         if inflation is not None:

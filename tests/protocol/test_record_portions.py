@@ -31,8 +31,8 @@ MANY = 40
 
 @pytest.fixture
 def small_portions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_portions, "MOST_RECORDS", 10)
-    monkeypatch.setattr(record_portions, "MOST_BYTES", 400)
+    monkeypatch.setattr(record_portions, "MAX_PORTION_RECORDS", 10)
+    monkeypatch.setattr(record_portions, "MAX_PORTION_BYTES", 400)
     monkeypatch.setattr(record_portions, "FRONT_RECORDS", 7)
     monkeypatch.setattr(record_portions, "FRONT_BYTES", 200)
 
@@ -174,7 +174,7 @@ def test_millions_of_records_from_some_bytes_take_little_memory() -> None:
 
 
 def test_a_record_with_headers_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(record_headers, "MOST_HEADERS", 63)
+    monkeypatch.setattr(record_headers, "MAX_HEADERS", 63)
     body = b"\0\0\0\x01\x01\x80\x01" + b"\0\x01" * 64
     plain = batch(0)
     data = packed(plain[:61] + bytes([2 * len(body) & 0x7F | 0x80, len(body) >> 6]) + body, Codec.LZ4)
@@ -193,7 +193,7 @@ def test_many_headers_of_one_record_are_read_a_few_at_a_time(monkeypatch: pytest
 
 
 def test_an_old_set_of_messages_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kwire.protocol.records_legacy._MOST_MESSAGES", 2)
+    monkeypatch.setattr("kwire.protocol.records_legacy._MAX_MESSAGES", 2)
     inner = (bytes(8) + (14).to_bytes(4, "big") + bytes(4) + b"\0\0" + b"\xff" * 8) * 3
     value = bytes(cramjam.gzip.compress(inner))
     wrapper = bytes(4) + b"\0\x01" + b"\xff" * 4 + len(value).to_bytes(4, "big") + value

@@ -9,7 +9,7 @@ import pytest
 
 from kwire.errors import CorruptRecordError
 from kwire.protocol import record_decoding
-from kwire.protocol.record_few import MOST_RECORDS, few_columns
+from kwire.protocol.record_few import MAX_FEW_RECORDS, few_columns
 from kwire.protocol.record_payloads import Inflation
 from kwire.protocol.records import Batch, RecordColumns, decode_columns, iter_batches
 
@@ -149,7 +149,7 @@ def test_any_negative_length_is_null_in_both_ways(monkeypatch: pytest.MonkeyPatc
     assert decode_columns(nulls).key_lengths.tolist() == decode_columns(nulls).value_lengths.tolist() == [-1, -1]
 
 
-@pytest.mark.parametrize("count", [1, 2, 4, MOST_RECORDS])
+@pytest.mark.parametrize("count", [1, 2, 4, MAX_FEW_RECORDS])
 def test_a_count_that_is_wrong_is_told_in_the_same_words(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     payload = record(bytes((0, 0, 0, 1, 1, 0))) * 3
     few, many = both_ways(with_payload(payload, count), monkeypatch)
@@ -166,8 +166,8 @@ def test_times_and_offsets_that_wrap_around_go_the_other_way(monkeypatch: pytest
 
 
 def test_more_records_go_the_long_way_however_they_are_batched(monkeypatch: pytest.MonkeyPatch) -> None:
-    each_alone = list(iter_batches(b"".join(batch(number) for number in range(3 * MOST_RECORDS))))
-    (together,) = iter_batches(batch(*range(3 * MOST_RECORDS)))
+    each_alone = list(iter_batches(b"".join(batch(number) for number in range(3 * MAX_FEW_RECORDS))))
+    (together,) = iter_batches(batch(*range(3 * MAX_FEW_RECORDS)))
     assert not goes_the_short_way(each_alone)
     assert not goes_the_short_way([together])
     few, many = both_ways(each_alone, monkeypatch)

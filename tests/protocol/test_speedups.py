@@ -27,7 +27,7 @@ from kwire.model import Header, OffsetAndMetadata, Record, TimestampType, TopicP
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
-from kwire.protocol.record_headers import MOST_HEADERS, HeaderColumns
+from kwire.protocol.record_headers import MAX_HEADERS, HeaderColumns
 from kwire.protocol.record_varints import DamagedRecordError
 from kwire.protocol.text import text_of
 
@@ -163,7 +163,7 @@ def test_a_batch_that_lies_elsewhere_is_not_read(module: ModuleType) -> None:
     buffer = laid_out([[record(0, 0, None, b"x", [])]])[0]
     for start, end in ((-8, 8), (0, len(buffer) + 1), (8, 6), (2**62, 2**62 + 9)):
         room = np.empty((7, 1), dtype=np.int64)
-        assert module.read_fields(buffer, np.array([[start], [end], [1]]), room, MOST_HEADERS) == -1
+        assert module.read_fields(buffer, np.array([[start], [end], [1]]), room, MAX_HEADERS) == -1
 
 
 def test_headers_that_have_no_room_are_not_read(module: ModuleType) -> None:

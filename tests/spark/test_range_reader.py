@@ -105,7 +105,7 @@ def test_of_many_settings_the_consumers_that_were_used_last_stay(
         close(consumer, timeout_ms=timeout_ms)
 
     monkeypatch.setattr(RangeConsumer, "close", noted)
-    monkeypatch.setattr(range_reader, "_MOST_IDLE", 2)
+    monkeypatch.setattr(range_reader, "_MAX_IDLE", 2)
     for name in ("first", "second", "first", "third"):
         read(cluster, (OffsetRange(A0, 0, 5),), **{"kafka.client.id": name})
     assert [config.client_id for _, config in range_reader._idle] == ["first", "third"]

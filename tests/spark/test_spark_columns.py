@@ -13,7 +13,7 @@ from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_headers import HeaderColumns
-from kwire.spark.columns import MOST_BYTES, ArrowBatches
+from kwire.spark.columns import MAX_BYTES, ArrowBatches
 from kwire.spark.errors import MalformedTimestampError
 from kwire.spark.source import spark_schema
 
@@ -134,10 +134,10 @@ def test_a_timestamp_that_is_in_the_wrong_unit_is_named_with_its_place(time: int
 
 
 def test_large_chunks_come_in_several_batches() -> None:
-    records = chunk([bytes(MOST_BYTES // 8)] * 20)
+    records = chunk([bytes(MAX_BYTES // 8)] * 20)
     batches = list(ArrowBatches(TP, include_headers=False).of(records))
     assert len(batches) >= 3
-    assert all(batch.nbytes <= 1.1 * MOST_BYTES for batch in batches)
+    assert all(batch.nbytes <= 1.1 * MAX_BYTES for batch in batches)
     assert pa.Table.from_batches(batches)["offset"].to_pylist() == list(range(100, 120))
 
 

@@ -65,7 +65,7 @@ def test_consumers_that_stand_still_or_break_down_are_findings(
 
 
 def test_memory_beyond_the_bound_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(peer, "MOST_BYTES", -1 << 40)
+    monkeypatch.setattr(peer, "MAX_BYTES", -1 << 40)
     (outcome,) = peer.fuzz([number_of("hang_up")], ["hang_up"])
     assert outcome.finding == "too much memory"
 

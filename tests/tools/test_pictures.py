@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tools.pictures.__main__ import FOLDER, MOST_BYTES
+from tools.pictures.__main__ import FOLDER, MAX_BYTES
 from tools.pictures.commands import COMMANDS
 from tools.pictures.pages import PAGES, NoBrowserError, find_browser
 from tools.pictures.terminal import CommandError, drawn, printed, typed
@@ -32,7 +32,7 @@ def test_the_pictures_are_those_that_the_script_makes() -> None:
 
 
 def test_they_are_small() -> None:
-    assert [path.name for path in FOLDER.iterdir() if path.stat().st_size > MOST_BYTES] == []
+    assert [path.name for path in FOLDER.iterdir() if path.stat().st_size > MAX_BYTES] == []
 
 
 def test_each_is_shown_on_a_page() -> None:

@@ -27,15 +27,15 @@ NUMBERS = (
     b"\xff\xff\xff\xff\x0f",
     b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 )
-MOST_BITS = 8
-MOST_INSERTED_BYTES = 40
+MAX_BITS = 8
+MAX_INSERTED_BYTES = 40
 
 
 def flip_bits(data: bytes, other: bytes, rng: random.Random) -> bytes:
     """A few bits anywhere."""
     del other
     found = bytearray(data)
-    for _ in range(rng.randint(1, MOST_BITS) if found else 0):
+    for _ in range(rng.randint(1, MAX_BITS) if found else 0):
         found[rng.randrange(len(found))] ^= 1 << rng.randrange(8)
     return bytes(found)
 
@@ -50,7 +50,7 @@ def truncate(data: bytes, other: bytes, rng: random.Random) -> bytes:
 def insert(data: bytes, other: bytes, rng: random.Random) -> bytes:
     """Random bytes in between, or one byte many times."""
     del other
-    at, size = rng.randint(0, len(data)), rng.randint(1, MOST_INSERTED_BYTES)
+    at, size = rng.randint(0, len(data)), rng.randint(1, MAX_INSERTED_BYTES)
     added = rng.randbytes(size) if rng.random() < 0.5 else rng.randbytes(1) * size
     return data[:at] + added + data[at:]
 

@@ -62,7 +62,7 @@ MISBEHAVES_S = 0.2
 RECOVERY_S = 20.0
 CLOSE_S = 1.0
 CLOSE_MARGIN_S = 2.0
-MOST_BYTES = 400 << 20
+MAX_BYTES = 400 << 20
 """What a process may grow by: a message of 256 MiB in objects, and its frame."""
 
 ERRORS_IN_A_ROW = 3
@@ -204,7 +204,7 @@ class Run:
             end, finding = "crash", f"{type(error).__name__}: {error}"
         seconds, grown_bytes = time.monotonic() - started, peak_bytes() - before_bytes
         self._peer.order("end", self._topic)
-        if not finding and grown_bytes > MOST_BYTES:
+        if not finding and grown_bytes > MAX_BYTES:
             finding = "too much memory"
         return Outcome(
             case=self._case,
@@ -293,7 +293,7 @@ class Run:
 def fuzz(numbers: Sequence[str], only: Sequence[str] = (), *, tls: bool = False) -> list[Outcome]:
     """Run the cases of these numbers against one peer."""
     logging.disable(logging.CRITICAL)
-    before_ms, connection.MOST_THROTTLED_MS = connection.MOST_THROTTLED_MS, THROTTLED_MS
+    before_ms, connection.MAX_THROTTLED_MS = connection.MAX_THROTTLED_MS, THROTTLED_MS
     try:
         with tempfile.TemporaryDirectory() as folder, PeerProcess(_certificate(folder) if tls else None) as peer:
             settings = {**SETTINGS, "bootstrap_servers": peer.order("where")}
@@ -305,7 +305,7 @@ def fuzz(numbers: Sequence[str], only: Sequence[str] = (), *, tls: bool = False)
                 gc.collect()
             return outcomes
     finally:
-        connection.MOST_THROTTLED_MS = before_ms
+        connection.MAX_THROTTLED_MS = before_ms
         logging.disable(logging.NOTSET)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 KILLED, SURVIVED, TIMEOUT, BROKEN = "killed", "survived", "timeout", "broken"
-MOST_BYTES = 6 * 2**30
+MAX_BYTES = 6 * 2**30
 SPARE_SECONDS = 2.0
 
 
@@ -66,7 +66,7 @@ def _live(judged: Callable[[], str], reading: int, writing: int) -> None:
         for stream in (0, 1, 2):
             os.dup2(silent, stream)
         signal.signal(signal.SIGPROF, signal.SIG_DFL)
-        resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
         said = judged()
     except BaseException as error:  # noqa: BLE001  what breaks the child, breaks the tests
         said = f"raised: {error!r}"

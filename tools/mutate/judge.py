@@ -29,7 +29,7 @@ from tools.mutate.planting import Planting
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq", "--no-header")
 FAST = "not slow and not exhaustive and not integration"
 START_SECONDS = 0.01
-MOST_TESTS = 250  # with more, a survivor takes as long as fifty that are killed, and few of them are found late
+MAX_TESTS = 250  # with more, a survivor takes as long as fifty that are killed, and few of them are found late
 WORK_ONCE = frozenset(
     f"protocol/{name}" for name in ("compiler", "decoder", "encoder", "layout", "registry", "schema", "source")
 )
@@ -124,7 +124,7 @@ class Judge:
         else:
             tests = {test for file in (mutant.file, *self._importers[mutant.file]) for test in self._at(file)}
             tests |= {test for test in self._items if test.startswith(f"tests/{mutant.module.partition('/')[0]}/")}
-        return self._best_first(mutant, tests)[:MOST_TESTS]
+        return self._best_first(mutant, tests)[:MAX_TESTS]
 
     def _best_first(self, mutant: Mutant, tests: Iterable[str]) -> list[str]:
         """Those that have found a mutant of the function; of tables, their own; then those that tell most of the module

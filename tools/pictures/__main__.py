@@ -11,7 +11,7 @@ from tools.pictures.pages import PAGES, NoBrowserError, find_browser
 from tools.site.build import HTML
 
 FOLDER = Path(__file__).parents[2] / "docs/pictures"
-MOST_BYTES = 300_000
+MAX_BYTES = 300_000
 
 
 def main(names: Sequence[str] = ()) -> int:
@@ -22,7 +22,7 @@ def main(names: Sequence[str] = ()) -> int:
         for file, data in made(names):
             (FOLDER / file).write_bytes(data)
             print(f"docs/pictures/{file}: {len(data):,} bytes")
-            failed |= len(data) > MOST_BYTES
+            failed |= len(data) > MAX_BYTES
     except NoBrowserError as error:
         print(f"the pictures of pages stay as they are: {error}", file=sys.stderr)
         return 1

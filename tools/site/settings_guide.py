@@ -64,7 +64,7 @@ GUIDE: Mapping[str, Mapping[str, str]] = {
         "close_timeout_ms": "Lower, if the process is killed soon after SIGTERM.",
         "retry_backoff_ms": "Higher, to spare brokers that are in trouble.",
         "retry_backoff_max_ms": "With `retry_backoff_ms`.",
-        "reconnect_backoff_ms": "Higher, if many clients dial a broker that comes back.",
+        "reconnect_backoff_ms": "Higher, if many clients connect to a broker that comes back.",
         "reconnect_backoff_max_ms": "With `reconnect_backoff_ms`.",
     },
     "Metrics": {

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 PAGE = Path(__file__).parents[2] / "docs" / "settings.md"
 MARK = "<!-- written by python -m tools.site.settings_page, do not edit -->\n"
-MOST_VALUES = 90  # characters; a longer list is in the error that a wrong value gets
+MAX_VALUES = 90  # characters; a longer list is in the error that a wrong value gets
 
 
 def page() -> str:
@@ -33,7 +33,7 @@ def _sections() -> Iterator[str]:
 
 
 def _setting(found: SettingDoc, type_text: str, when: str) -> str:
-    valid = f" Valid: {found.valid}." if len(found.valid) <= MOST_VALUES else ""
+    valid = f" Valid: {found.valid}." if len(found.valid) <= MAX_VALUES else ""
     return (
         f"\n### `{found.name}`\n\n"
         f"{found.doc}{valid}\n\n"

@@ -21,7 +21,7 @@ _DEFAULTS: Mapping[str, object] = {
     "request_timeout_ms": 40_000,
 }
 # What `getmany` returns at most.
-_MOST_RECORDS = 10_000
+_MAX_RECORDS = 10_000
 # Settings of aiokafka's implementation, which kwire has no counterpart for.
 _WITHOUT_EFFECT = ("loop", "api_version", "consumer_timeout_ms")
 _WARNED_OF = ("rebalance_timeout_ms", "sasl_kerberos_domain_name")
@@ -31,7 +31,7 @@ def most_records(configs: Mapping[str, object]) -> int:
     """How many records one `getmany` returns at most."""
     most = configs.get("max_poll_records")
     if most is None:
-        return _MOST_RECORDS
+        return _MAX_RECORDS
     if not isinstance(most, int) or most < 1:
         raise ValueError("`max_poll_records` should be positive Integer")
     return most

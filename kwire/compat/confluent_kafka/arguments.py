@@ -30,7 +30,7 @@ _POSIX_CLASSES = {
     "upper": "A-Z",
     "xdigit": "0-9a-fA-F",
 }
-_MOST_MESSAGES = 1_000_000
+_MAX_MESSAGES = 1_000_000
 _POSIX_CLASS = re.compile(rf"\[:({'|'.join(_POSIX_CLASSES)}):\]")
 
 
@@ -62,7 +62,7 @@ def check_times(partitions: Sequence[TopicPartition]) -> None:
 
 def check_count(messages: int) -> None:
     """Check a number of messages."""
-    if not 0 <= messages <= _MOST_MESSAGES:
+    if not 0 <= messages <= _MAX_MESSAGES:
         raise ValueError("num_messages must be between 0 and 1000000 (1M)")
 
 

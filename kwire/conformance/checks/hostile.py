@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 UNKNOWN_API_KEY = 0x7FFF
 UNKNOWN_VERSION = 0x7FFF
 _LENGTH = struct.Struct(">i")
-LARGEST_FRAME, NEGATIVE_FRAME = _LENGTH.pack(0x7FFFFFFF), _LENGTH.pack(-1)
+MAX_FRAME, NEGATIVE_FRAME = _LENGTH.pack(0x7FFFFFFF), _LENGTH.pack(-1)
 
 
 def frame(api_key: int, version: int, body: bytes = b"") -> bytes:
@@ -59,7 +59,7 @@ def closes_on_a_body_that_ends_too_early(broker: JudgedBroker, version: int) -> 
 
 @check(ApiVersionsRequest, once=True)
 def closes_on_a_frame_that_is_too_large(broker: JudgedBroker, _version: int) -> None:
-    expect_closed(broker, LARGEST_FRAME + b"xxxx", "the announcement of a frame of 2 GiB")
+    expect_closed(broker, MAX_FRAME + b"xxxx", "the announcement of a frame of 2 GiB")
 
 
 @check(ApiVersionsRequest, once=True)

@@ -37,7 +37,7 @@ _SERVER_FIRST = re.compile(
     rf"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[^,]*),i=(?P<iterations>[1-9][0-9]*){_EXTENSIONS}"
 )
 _SERVER_FINAL = re.compile(rf"(?:e=(?P<error>[^,]+)|v=(?P<signature>[^,]+)){_EXTENSIONS}")
-_MOST_DIGITS = 10
+_MAX_DIGITS = 10
 
 
 class ScramExchange(SteppedExchange):
@@ -117,7 +117,7 @@ def _read_server_first(mechanism: str, message: str, nonce: str) -> tuple[str, b
 
 
 def _iterations(mechanism: str, digits: str) -> int:
-    iterations = int(digits[:_MOST_DIGITS])  # with that many it is too much in any case
+    iterations = int(digits[:_MAX_DIGITS])  # with that many it is too much in any case
     if iterations < MIN_ITERATIONS:
         raise SaslAuthenticationError(
             f"{mechanism}: the broker asks for {iterations} iterations, which is below the {MIN_ITERATIONS} that are "

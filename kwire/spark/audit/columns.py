@@ -28,8 +28,8 @@ FIELDS = types.StructType(
 # Place in the order: which file, where in it Spark began to read, and the line number from there. Pieces of a file
 # are at least a MiB apart, for Spark does not cut smaller ones than `spark.sql.files.openCostInBytes`.
 ROW_BITS, PIECE_BITS, PIECE_SHIFT = 33, 20, 20
-MOST_FILES = 1 << (63 - ROW_BITS - PIECE_BITS)
-LEAST_PIECE_BYTES = 1 << PIECE_SHIFT
+MAX_FILES = 1 << (63 - ROW_BITS - PIECE_BITS)
+MIN_PIECE_BYTES = 1 << PIECE_SHIFT
 
 
 def events_of_lines(spark: SparkSession, path: str) -> DataFrame:
@@ -43,12 +43,12 @@ def events_of_lines(spark: SparkSession, path: str) -> DataFrame:
     """
     lines = spark.read.text(path)
     files = sorted(lines.inputFiles())
-    if len(files) > MOST_FILES:
-        raise InvalidArgumentError(f"a history may have {MOST_FILES} files, this one has {len(files)}: {path}")
+    if len(files) > MAX_FILES:
+        raise InvalidArgumentError(f"a history may have {MAX_FILES} files, this one has {len(files)}: {path}")
     open_cost = str(spark.conf.get("spark.sql.files.openCostInBytes"))
-    if _bytes(spark, open_cost) < LEAST_PIECE_BYTES:
+    if _bytes(spark, open_cost) < MIN_PIECE_BYTES:
         raise InvalidArgumentError(
-            f"spark.sql.files.openCostInBytes has to be at least {LEAST_PIECE_BYTES}, it is {open_cost}"
+            f"spark.sql.files.openCostInBytes has to be at least {MIN_PIECE_BYTES}, it is {open_cost}"
         )
     fields = sf.from_json("value", FIELDS)
     rows = lines.where(sf.trim("value") != "").select(_place(files).alias("place"), fields.alias("f"), "value")

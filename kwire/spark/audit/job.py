@@ -20,7 +20,7 @@ from kwire.spark.audit.thinning import kept_keys, moments_of, thinned
 from kwire.testing.invariants import Ledger, Violation, check
 
 # The rules take some 500 bytes of memory for each event.
-MOST_EVENTS = 20_000_000
+MAX_EVENTS = 20_000_000
 # How much of the table a task counts in a few hundred MB of memory: one line of a poll has many records.
 TABLE_BYTES_OF_A_TASK = 4 * 1024 * 1024
 SHUFFLES = "spark.sql.shuffle.partitions"
@@ -48,7 +48,7 @@ class Audit:
         return Counter(violation.rule for violation in self.violations)
 
 
-def audit(spark: SparkSession, path: str, *, work: str | None = None, most_events: int = MOST_EVENTS) -> Audit:
+def audit(spark: SparkSession, path: str, *, work: str | None = None, most_events: int = MAX_EVENTS) -> Audit:
     """Judges a history as `check` would.
 
     Args:

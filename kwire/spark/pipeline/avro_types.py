@@ -29,7 +29,7 @@ _LOGICAL: dict[tuple[str, str], type[types.DataType]] = {
     ("long", "local-timestamp-millis"): types.TimestampNTZType,
     ("long", "local-timestamp-micros"): types.TimestampNTZType,
 }
-MOST_DIGITS = 38  # of a decimal of Spark's
+MAX_DIGITS = 38  # of a decimal of Spark's
 _DECIMAL = {("bytes", "decimal"), ("fixed", "decimal")}
 
 
@@ -134,10 +134,10 @@ def _complex(kind: str, schema: Mapping[str, object], names: _Names, path: str) 
 
 def _decimal(schema: Mapping[str, object], path: str) -> types.DecimalType:
     precision, scale = schema.get("precision"), schema.get("scale", 0)
-    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision <= MOST_DIGITS:
+    if not isinstance(precision, int) or not isinstance(scale, int) or not 0 <= scale <= precision <= MAX_DIGITS:
         raise ConfigError(
             f"value_schema: {path} is a decimal of precision {precision} and scale {scale}; "
-            f"a column has a precision of up to {MOST_DIGITS}, and a scale of up to that"
+            f"a column has a precision of up to {MAX_DIGITS}, and a scale of up to that"
         )
     return types.DecimalType(precision, scale)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kwire.protocol.registry import ApiRange
     from kwire.protocol.schema import Message, Request
 
-SMALLEST_HEADER_BYTES = 10
+MIN_HEADER_BYTES = 10
 """API key, version, correlation id, and the length of the client id."""
 
 
@@ -44,7 +44,7 @@ def read_request(frame: bytes, offered: Mapping[int, ApiRange]) -> Incoming:
     Raises:
         UnanswerableError: The frame holds no request, or its version is not offered.
     """
-    if len(frame) < SMALLEST_HEADER_BYTES:
+    if len(frame) < MIN_HEADER_BYTES:
         raise UnanswerableError(f"a frame of {len(frame)} bytes holds no request")
     api_key, version = _int16(frame, 0), _int16(frame, 2)
     versions = offered.get(api_key)

@@ -22,7 +22,7 @@ from kwire.testing.faults.traffic import CLIENT_ID
 from kwire.testing.kafka.jars import ClusterError
 
 TIMEOUT_S = 60.0
-MOST_RECORDS = 1_000  # of one call
+MAX_RECORDS = 1_000  # of one call
 POLL_S = 0.2
 REQUEST_TIMEOUT_S = 10.0
 
@@ -119,7 +119,7 @@ def _read(
     left = set(bounds)
     consumer.assign([Place(*tp, OFFSET_BEGINNING) for tp in bounds])
     while left:
-        for message in consumer.consume(MOST_RECORDS, POLL_S):
+        for message in consumer.consume(MAX_RECORDS, POLL_S):
             _take(message, found, left)
         if time.monotonic() > deadline_s:
             raise ClusterError(f"the logs of {', '.join(map(str, sorted(left)))} could not be read to their ends")

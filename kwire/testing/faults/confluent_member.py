@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Message
 
-MOST_RECORDS = 500  # of one poll, unless the file of settings says otherwise: Java's max.poll.records
+MAX_RECORDS = 500  # of one poll, unless the file of settings says otherwise: Java's max.poll.records
 POLL_S = 0.1  # a signal is seen between two polls
 LOOK_EVERY_S = 0.05  # at the orders, while at work
 
@@ -39,7 +39,7 @@ class ConfluentMember:
         self._is_verbose: bool = flags.verbose
         self._commits: bool = not flags.enable_autocommit
         self._orders: Path | None = flags.orders
-        self._most_records = int(settings.pop("max.poll.records", MOST_RECORDS))
+        self._most_records = int(settings.pop("max.poll.records", MAX_RECORDS))
         self._consumer = Consumer(settings)
         self._gathered: Gathered = {}
         self._stopping = threading.Event()

@@ -17,7 +17,7 @@ from kwire.model import TopicPartition
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 
-MOST_QUOTED = 300
+MAX_QUOTED = 300
 
 
 class BadLineError(ValueError):
@@ -114,7 +114,7 @@ def read_line(text: str) -> Line:
         return _READERS[name](name, _number(fields["timestamp"]), fields)
     except (ValueError, KeyError, TypeError) as error:
         quoted = text.strip()
-        quoted = quoted if len(quoted) <= MOST_QUOTED else f"{quoted[:MOST_QUOTED]}..."
+        quoted = quoted if len(quoted) <= MAX_QUOTED else f"{quoted[:MAX_QUOTED]}..."
         raise BadLineError(f"{quoted!r}: {error!r}") from error
 
 

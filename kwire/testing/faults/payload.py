@@ -10,7 +10,7 @@ from __future__ import annotations
 
 BAR = "|"
 DIGITS = 10
-MOST_TOLD = 60
+MAX_TOLD = 60
 
 
 def value_of(number: int, size_bytes: int) -> str:
@@ -25,7 +25,7 @@ def identity(value: str) -> str:
     number, _colon, size = head.partition(":")
     if len(number) == DIGITS and number.isdigit() and size.isdigit() and _padded(head, int(size)) == value:
         return head
-    return f"{value[:MOST_TOLD]!r} ({len(value)} characters)"
+    return f"{value[:MAX_TOLD]!r} ({len(value)} characters)"
 
 
 def _padded(head: str, size_bytes: int) -> str:

@@ -13,7 +13,7 @@ from enum import Enum
 MS_PER_SECOND = 1_000
 NUMBER_AND_UNIT = re.compile(r"(-?\d+(?:\.\d+)?)(\D*)", re.ASCII)
 # No quantity is as large; longer numbers are typing errors.
-MOST_CHARACTERS = 24
+MAX_CHARACTERS = 24
 
 
 class Quantity(Enum):
@@ -44,7 +44,7 @@ class Quantity(Enum):
             ValueError: the word is no quantity of this kind, or no whole number of the smallest unit; the message says
                 what is allowed.
         """
-        found = NUMBER_AND_UNIT.fullmatch(word) if len(word) <= MOST_CHARACTERS else None
+        found = NUMBER_AND_UNIT.fullmatch(word) if len(word) <= MAX_CHARACTERS else None
         size = dict(self.units).get(found[2]) if found else None
         if found is None or size is None:
             raise ValueError(f"{self.words} is wanted, as in {self.example}{self._allowed_units()}")

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from kwire.testing.faults.kind import FaultClaim, Need
 from kwire.testing.faults.quantities import Quantity
-from kwire.testing.faults.schedule import MOST_BROKERS, Schedule, ScheduleError, Step
+from kwire.testing.faults.schedule import MAX_BROKERS, Schedule, ScheduleError, Step
 from kwire.testing.faults.targets import (
     TOPIC_NAME,
     OneBroker,
@@ -38,10 +38,10 @@ BROKER_CLAIMS = frozenset(
     }
 )
 TOPIC_CLAIMS = frozenset({FaultClaim.TOPIC, FaultClaim.LEADERSHIP, FaultClaim.TRAFFIC})
-LEAST_BROKERS_TO_LOSE_ONE = 3
+MIN_BROKERS_TO_LOSE_ONE = 3
 # More would be too many for one machine, and are probably a typing error.
-MOST_PARTITIONS = 1_000
-MOST_MEMBERS = 100
+MAX_PARTITIONS = 1_000
+MAX_MEMBERS = 100
 
 
 class Problem(NamedTuple):
@@ -77,12 +77,12 @@ def _of_all(schedule: Schedule) -> Iterator[str]:
 
 
 def _of_the_whole(schedule: Schedule) -> Iterator[str]:
-    if not 1 <= schedule.brokers <= MOST_BROKERS:
-        yield f"1 to {MOST_BROKERS} brokers are allowed"
+    if not 1 <= schedule.brokers <= MAX_BROKERS:
+        yield f"1 to {MAX_BROKERS} brokers are allowed"
     if not schedule.topics:
         yield "there is no topic: say 'topic NAME partitions N'"
-    if not 1 <= schedule.member_count <= MOST_MEMBERS:
-        yield f"there are {schedule.member_count} members; 1 to {MOST_MEMBERS} are allowed"
+    if not 1 <= schedule.member_count <= MAX_MEMBERS:
+        yield f"there are {schedule.member_count} members; 1 to {MAX_MEMBERS} are allowed"
     if schedule.rate_per_second < 1:
         yield "nothing is sent: say 'rate N/s'"
     if schedule.settings.heartbeat_interval_ms >= schedule.settings.session_timeout_ms:
@@ -109,8 +109,8 @@ def _of_words(schedule: Schedule) -> Iterator[str]:
     yield from (f"topic {name} is there twice" for name in sorted({name for name in names if names.count(name) > 1}))
     yield from (f"{name!r} is no name of a topic" for name in names if not TOPIC_NAME.fullmatch(name))
     for topic in schedule.topics:
-        if not 1 <= topic.partitions <= MOST_PARTITIONS:
-            yield f"topic {topic.name} has {topic.partitions} partitions; 1 to {MOST_PARTITIONS} are allowed"
+        if not 1 <= topic.partitions <= MAX_PARTITIONS:
+            yield f"topic {topic.name} has {topic.partitions} partitions; 1 to {MAX_PARTITIONS} are allowed"
 
 
 # --- a step by itself ----------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def _is_met(schedule: Schedule, step: Step, need: Need) -> bool:
     )
     match need:
         case Need.THREE_BROKERS:
-            return schedule.brokers >= LEAST_BROKERS_TO_LOSE_ONE
+            return schedule.brokers >= MIN_BROKERS_TO_LOSE_ONE
         case Need.STATIC_MEMBERS:
             return all(members.static for members in lines)
         case Need.OWN_RUNNER:

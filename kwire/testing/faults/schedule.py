@@ -21,7 +21,7 @@ Committing: TypeAlias = Literal["sync", "auto"]
 # Clients that the harness runs itself: they take orders, such as to be slow. Java's is its VerifiableConsumer.
 OWN_CLIENTS = ("kwire", "confluent")
 NAMED_CLIENTS = (*OWN_CLIENTS, "java")
-MOST_BROKERS = 9
+MAX_BROKERS = 9
 
 
 class ScheduleError(ConfigError):

@@ -40,7 +40,7 @@ from kwire.testing.invariants.ledger import (
 )
 
 # Of one member: invalid lines of a program must not fill the report.
-MOST_BAD_LINES = 20
+MAX_BAD_LINES = 20
 
 
 class Teller:
@@ -189,5 +189,5 @@ class Teller:
 
     def _refuse(self, what: str) -> None:
         self._bad_lines += 1
-        if self._bad_lines <= MOST_BAD_LINES:
+        if self._bad_lines <= MAX_BAD_LINES:
             self._recorder.violate("bad-line", f"{self._member} printed {what}")

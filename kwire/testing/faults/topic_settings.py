@@ -14,12 +14,12 @@ REPLICAS = 3
 # no topic ids in commits (KIP-848).
 OLDER_KAFKA = "4.0.1"
 # Records as large as the catalogue allows, and what goes with them in a batch.
-LARGEST_BYTES = 72 * 1024 * 1024
+MAX_BYTES = 72 * 1024 * 1024
 
 TOPIC_SETTINGS: Mapping[str, str] = {
     # The broker's own time: a record is in the log from then on, whenever its producer hears of it.
     "message.timestamp.type": "LogAppendTime",
-    "max.message.bytes": str(LARGEST_BYTES),
+    "max.message.bytes": str(MAX_BYTES),
     "min.insync.replicas": "1",
 }
 
@@ -61,7 +61,7 @@ def broker_settings(schedule: Schedule, *, secured: bool = False) -> Mapping[str
         "broker.heartbeat.interval.ms": str(min(1_000, settings.broker_session_timeout_ms // 3)),
         "group.consumer.session.timeout.ms": str(settings.session_timeout_ms),
         "group.consumer.heartbeat.interval.ms": str(settings.heartbeat_interval_ms),
-        "message.max.bytes": str(LARGEST_BYTES),
+        "message.max.bytes": str(MAX_BYTES),
         # A deleted topic must not be created again by requests for it.
         "auto.create.topics.enable": "false",
         # Leaders move only when the schedule says so.

@@ -32,7 +32,7 @@ from kwire.testing.invariants.ledger import Sent
 SIZE_BYTES = 100
 TICK_S = 0.01
 # After a longer pause of this thread, missing records are not made up for: a burst would be a fault of its own.
-LONGEST_TICK_S = 0.5
+MAX_TICK_S = 0.5
 FLUSH_TIMEOUT_S = 45.0
 RENEWAL_TIMEOUT_S = 1.0
 # With few keys, compaction removes records.
@@ -167,7 +167,7 @@ class Traffic:
         owed, before_s = 0.0, time.monotonic()
         while not self._stopping.wait(TICK_S):
             now_s = time.monotonic()
-            owed += min(now_s - before_s, LONGEST_TICK_S) * self._rate_per_second
+            owed += min(now_s - before_s, MAX_TICK_S) * self._rate_per_second
             before_s = now_s
             owed -= self._send_due(int(owed))
             try:

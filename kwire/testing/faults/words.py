@@ -12,7 +12,7 @@ from kwire.testing.faults.quantities import Quantity
 
 PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./-]+", re.ASCII)
 # Of more allowed words than this, an error names the nearest and the number of all.
-MOST_NAMED = 12
+MAX_NAMED = 12
 
 
 class WordError(ValueError):
@@ -100,7 +100,7 @@ def quoted(text: str) -> str:
 
 def _named(allowed: Sequence[str], word: str) -> str:
     """The allowed words; of many, those nearest to the word."""
-    if len(allowed) <= MOST_NAMED:
+    if len(allowed) <= MAX_NAMED:
         return ", ".join(allowed)
     near = get_close_matches(word, allowed, n=3, cutoff=0.5)
     return f"{' or '.join(near)}?" if near else ", ".join(allowed)

@@ -16,7 +16,7 @@ from functools import partial
 from hashlib import sha256
 
 from kwire.model import TopicPartition
-from kwire.parallel_rebalance.division import LEAST_PART
+from kwire.parallel_rebalance.division import MIN_PART
 from kwire.parallel_rebalance.token import decode
 from kwire.protocol.schema import Message, Request
 from kwire.testing.cluster.batches import build_batch
@@ -30,8 +30,8 @@ from kwire.testing.simulation.script import Script, play
 
 PRODUCER_ID = 1_000_000
 # Offsets. With a few of them a lag is long enough for several children, whatever the number of its records.
-MOST_CUT = 20
-MOST_IN_GAP = 3 * LEAST_PART
+MAX_CUT = 20
+MAX_IN_GAP = 3 * MIN_PART
 LOOK_MS = 50.0
 # Time for a successor to take over from somebody who is dead without saying so, and more.
 LIFE_MS = 40_000.0
@@ -238,7 +238,7 @@ class CrashWorld:
             transactional=in_transaction,
         )
         if self.plan.has_gaps and self.rng.random() < 0.5:
-            found.log.leave_gap(self.rng.randint(1, MOST_IN_GAP))
+            found.log.leave_gap(self.rng.randint(1, MAX_IN_GAP))
         base = found.log.append(batch, found.leader_epoch, now_ms).base_offset
         committed = self.rng.random() < 0.5
         if in_transaction:
@@ -261,7 +261,7 @@ class CrashWorld:
                 self.judge.removed(at, before)
                 self.note(f"{at} begins at {before}")
             case Blow.TRUNCATION:
-                lost = self.rng.randint(1, MOST_CUT)
+                lost = self.rng.randint(1, MAX_CUT)
                 if at in self._blind_heads():
                     lost += end - self._puts[HEAD_GROUP, at].offset
                 self.script.cluster.elect_uncleanly(*at, min(lost, end - start))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # Well below the rebalance timeout: a correct member must not lose partitions.
-LONGEST_MS = 8_000.0
+MAX_MS = 8_000.0
 
 
 class Delays:
@@ -44,7 +44,7 @@ class Delays:
         if not self._asked:
             self._asked_since_ms = self._now_ms()
         self._asked = lists[0]
-        may_delay = not is_hurried and self._now_ms() < self._asked_since_ms + LONGEST_MS
+        may_delay = not is_hurried and self._now_ms() < self._asked_since_ms + MAX_MS
         if held := [tp for tp in sorted(self._asked) if may_delay and self._rng.random() < self.share]:
             consumer.delay_revoke(held)
 

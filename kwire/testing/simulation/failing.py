@@ -23,7 +23,7 @@ Place: TypeAlias = tuple[TopicPartition, int]
 RETRY_BACKOFF_SECONDS = 0.05
 RETRY_BACKOFF_MAX_SECONDS = 1.0
 # A processor that stops so often over one record gets another policy, or another handler.
-MOST_STOPS = 2
+MAX_STOPS = 2
 
 
 class PoisonedError(Exception):
@@ -105,7 +105,7 @@ class Failing:
             return
         place = error.topic_partition, error.offset
         self._stops[place] += 1
-        if self._stops[place] >= MOST_STOPS:
+        if self._stops[place] >= MAX_STOPS:
             self.buries_all = self.buries_all or isinstance(error.__cause__, RecordDeserializationError)
             self._mended.add(place)
 

@@ -15,7 +15,7 @@ from kwire.testing.simulation.weather import Weather
 if TYPE_CHECKING:
     from kwire.testing.cluster.control import Rule
 
-MOST_MEMBERS = 8
+MAX_MEMBERS = 8
 
 
 def some_partition(world: Surroundings) -> TopicPartition:
@@ -43,7 +43,7 @@ def delete_records(world: Surroundings, partition: TopicPartition) -> int:
 
 
 def come(world: Surroundings) -> None:
-    if len(world.members()) < MOST_MEMBERS:
+    if len(world.members()) < MAX_MEMBERS:
         world.start_member()
 
 

@@ -22,7 +22,7 @@ from kwire.testing.simulation.scenario import Scenario
 # Far from the producer ids that the cluster assigns.
 FIRST_PRODUCER_ID = 1_000_000
 BACKLOG_BATCHES = 60
-MOST_IN_BURST = 6
+MAX_IN_BURST = 6
 # The longest time between two batches of a transaction.
 PAUSE_SECONDS = 0.3
 
@@ -65,7 +65,7 @@ class SimulatedProducer:
                 else:
                     self.send(at, batch)
                     if self._rng.random() < self._habits.bursts:
-                        self._send_batches(at, self._rng.randint(2, MOST_IN_BURST), batch)
+                        self._send_batches(at, self._rng.randint(2, MAX_IN_BURST), batch)
                     if self._shape_rng.random() < self._habits.floods:
                         self._flood(at.topic)
 

@@ -77,9 +77,9 @@ CHANGING_SECONDS = 5.0
 # Longer than the interval of automatic commits.
 COMMITTING_SECONDS = 2.0
 # A client that keeps this up has nothing in mind: the wire allows not much more.
-MOST_FRAMES_PER_SECOND = 1_000
+MAX_FRAMES_PER_SECOND = 1_000
 # Who is interrupted reads the backlog again and again, in small fetches if told so; and so does who is behind a flood.
-MOST_FRAMES_WITH_BACKLOG = 3_000
+MAX_FRAMES_WITH_BACKLOG = 3_000
 WATCH_SECONDS = 3.0
 # While a group rests for long, records come this seldom.
 RESTING_PAUSE_SECONDS = 300.0
@@ -335,7 +335,7 @@ class World:
     async def _watch_rates(self) -> None:
         faults = self.scenario.user_faults
         has_backlog = self.scenario.habits.floods > 0 or (faults is not None and faults.interrupts > 0)
-        most = WATCH_SECONDS * (MOST_FRAMES_WITH_BACKLOG if has_backlog else MOST_FRAMES_PER_SECOND)
+        most = WATCH_SECONDS * (MAX_FRAMES_WITH_BACKLOG if has_backlog else MAX_FRAMES_PER_SECOND)
         while True:
             before = dict(self.network.frames_sent)
             await trio.sleep(WATCH_SECONDS)

@@ -271,12 +271,12 @@ def test_sticky_is_never_worse_than_java(oracle: AssignorOracle, racks: bool) ->
     assert comparable > 250  # of 320
 
 
-MOST_STEPS = 8  # Java's groups take three now and then
+MAX_STEPS = 8  # Java's groups take three now and then
 
 
 def settled(group: Group, plan: Callable[[Group], Plan]) -> tuple[Group, int]:
     """The group after as many rebalances as it takes until nobody has to give up anything, and their number."""
-    for steps in range(MOST_STEPS):
+    for steps in range(MAX_STEPS):
         step = plan(group)
         after = {
             member_id: replace(member, owned_partitions=frozenset(step.get(member_id, ())), generation_id=steps + 2)
@@ -286,7 +286,7 @@ def settled(group: Group, plan: Callable[[Group], Plan]) -> tuple[Group, int]:
         group = replace(group, members=after)
         if not gave_up:
             return group, steps + 1
-    return group, MOST_STEPS
+    return group, MAX_STEPS
 
 
 def telling(group: Group) -> Group:

@@ -14,7 +14,7 @@ from kwire.testing.faults.schedule_text import parse
 
 FILE = Path(__file__).parents[3] / "docs" / "mixed-faults.txt"
 # Of the catalogue's forty; the others change what is in the logs, or need members that take orders.
-LEAST_KINDS = 25
+MIN_KINDS = 25
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +24,7 @@ def schedule() -> Schedule:
 
 def test_they_last_for_ten_minutes_and_are_of_many_kinds(schedule: Schedule) -> None:
     assert schedule.end_ms == 600_000
-    assert len({step.fault for step in schedule.steps}) >= LEAST_KINDS
+    assert len({step.fault for step in schedule.steps}) >= MIN_KINDS
 
 
 @pytest.mark.parametrize("client", NAMED_CLIENTS)

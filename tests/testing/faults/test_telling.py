@@ -10,7 +10,7 @@ import pytest
 from kwire.model import TopicPartition
 from kwire.testing.faults.events import Recorder
 from kwire.testing.faults.payload import identity, value_of
-from kwire.testing.faults.telling import MOST_BAD_LINES, Teller
+from kwire.testing.faults.telling import MAX_BAD_LINES, Teller
 from kwire.testing.invariants.ledger import (
     Assigned,
     Closed,
@@ -149,9 +149,9 @@ def test_only_commits_that_are_done_count(told: Told) -> None:
 
 
 def test_bad_lines_are_violations_up_to_a_number(told: Told) -> None:
-    for _ in range(MOST_BAD_LINES + 5):
+    for _ in range(MAX_BAD_LINES + 5):
         told.teller.take("Segmentation fault\n")
-    assert len(told.wrong) == MOST_BAD_LINES
+    assert len(told.wrong) == MAX_BAD_LINES
     assert told.wrong[0].startswith("a printed 'Segmentation fault'")
 
 

@@ -124,7 +124,7 @@ def _by_topic(partitions: Iterable[TopicPartition]) -> dict[UUID, set[int]]:
     return found
 
 
-MOST_ROUNDS = 16
+MAX_ROUNDS = 16
 """After as many rounds over the topics the balance is good enough, as Kafka has it."""
 
 
@@ -187,7 +187,7 @@ class _Mixed:
     def _even_out(self, topics: list[UUID]) -> None:
         """Round and round, until all topics in a row are even."""
         even = 0
-        for topic in topics * MOST_ROUNDS:
+        for topic in topics * MAX_ROUNDS:
             even = 0 if self._even_out_topic(topic) else even + 1
             if even == len(topics):
                 return

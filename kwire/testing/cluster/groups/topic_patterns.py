@@ -45,7 +45,7 @@ UNICODE_CLASSES = {
 }
 """Those that patterns of topic names have a use for."""
 
-MOST_REPEATS = 1000
+MAX_REPEATS = 1000
 EVERYTHING = r"\x00-\U0010FFFF"
 PERL_CLASSES = "dDsSwW"
 SAME_ESCAPES = "aftrnv"
@@ -94,7 +94,7 @@ class _Translation:
         if char in "*+?":
             self._repeat(char)
         elif char == "{" and (repeat := _REPEAT.match(self._pattern, self._at)):
-            if max(int(number) for number in (repeat[1], repeat[3] or "0")) > MOST_REPEATS:
+            if max(int(number) for number in (repeat[1], repeat[3] or "0")) > MAX_REPEATS:
                 raise ValueError("invalid repeat count")
             self._repeat(repeat[0])
         elif char in "\\[":

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from kwire.testing.cluster.call import Call
     from kwire.testing.cluster.topics import Partition
 
-LATEST, EARLIEST, LARGEST_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
-KNOWN_FROM = {LATEST: 1, EARLIEST: 1, LARGEST_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = -1, -2, -3, -4, -5, -6
+KNOWN_FROM = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING: 11}
 """The first version in which a special time may be asked for."""
 
 EPOCHS_FROM = 4
@@ -80,7 +80,7 @@ def _find(partition: Partition, timestamp: int, *, committed_only: bool) -> Foun
             return Found(-1, log.log_start_offset, log.epochs.at(log.log_start_offset))
         case -5 | -6:  # LATEST_TIERED (KIP-1005), EARLIEST_PENDING (KIP-1023): there is no remote storage
             return NOT_FOUND
-        case -3:  # LARGEST_TIMESTAMP (KIP-734)
+        case -3:  # MAX_TIMESTAMP (KIP-734)
             found = log.largest_timestamp()
         case _:
             found = log.offset_for_timestamp(timestamp)

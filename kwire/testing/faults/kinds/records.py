@@ -25,7 +25,7 @@ RECORDS = 5
 RECORD_BYTES = 100
 # Beyond the time it is to last: the broker must not end it by itself before.
 TIMEOUT_MARGIN_MS = 60_000
-MOST_TIMEOUT_MS = 900_000  # the brokers' transaction.max.timeout.ms
+MAX_TIMEOUT_MS = 900_000  # the brokers' transaction.max.timeout.ms
 
 
 @fault(
@@ -69,7 +69,7 @@ def send_large(testbed: Testbed, step: Step, begin: Begin) -> Heal:
 def open_transaction(testbed: Testbed, step: Step, begin: Begin) -> Heal:
     assert step.lasts_ms is not None
     (partition,) = testbed.partitions(step.target)
-    timeout_ms = min(step.lasts_ms + TIMEOUT_MARGIN_MS, MOST_TIMEOUT_MS)
+    timeout_ms = min(step.lasts_ms + TIMEOUT_MARGIN_MS, MAX_TIMEOUT_MS)
     producer = Producer(
         {
             "bootstrap.servers": testbed.cluster.direct_servers,

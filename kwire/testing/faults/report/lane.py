@@ -10,7 +10,7 @@ from kwire.testing.faults.report.svg import LETTER_WIDTH, WIDTH, Scale, element
 from kwire.testing.invariants.violation import Violation
 
 GAP = 5.0
-_MOST_TOLD = 6
+_MAX_TOLD = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,5 +81,5 @@ def marks(violations: Iterable[Violation], scale: Scale, y: float) -> list[str]:
 
 def listed(lines: Sequence[str]) -> str:
     """As many as one can read while pointing at something."""
-    more = [f"... and {len(lines) - _MOST_TOLD} more"] if len(lines) > _MOST_TOLD else []
-    return "\n".join([*lines[:_MOST_TOLD], *more])
+    more = [f"... and {len(lines) - _MAX_TOLD} more"] if len(lines) > _MAX_TOLD else []
+    return "\n".join([*lines[:_MAX_TOLD], *more])

@@ -30,7 +30,7 @@ from kwire.testing.invariants.words import words
 
 # As much as one reads; the ledger has the rest.
 LINES = 14
-MOST_STORIES = 20
+MAX_STORIES = 20
 _NAME = re.compile(r"[\w.-]+")
 
 
@@ -43,9 +43,9 @@ class Story:
 
 
 def stories(ledger: Ledger, violations: Iterable[Violation], lines: int = LINES) -> tuple[Story, ...]:
-    """Of the first violations, no more than `MOST_STORIES`."""
+    """Of the first violations, no more than `MAX_STORIES`."""
     index = _Index(ledger)
-    return tuple(_story(index, violation, lines) for violation in islice(violations, MOST_STORIES))
+    return tuple(_story(index, violation, lines) for violation in islice(violations, MAX_STORIES))
 
 
 def _story(index: _Index, violation: Violation, lines: int) -> Story:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kwire.testing.faults.report import ExpectedRecovery, page
 from kwire.testing.faults.report.figures import counted, duration, moment
-from kwire.testing.faults.report.stories import MOST_STORIES, stories
+from kwire.testing.faults.report.stories import MAX_STORIES, stories
 from kwire.testing.invariants import Violation
 from kwire.testing.invariants.ledger import Ended, Frozen, Sought
 
@@ -177,7 +177,7 @@ def test_a_story_about_a_member_alone_is_that_of_the_member() -> None:
 def test_only_the_last_lines_and_the_first_violations_are_told() -> None:
     events = [*BEGIN, *(committed(200 + each, each) for each in range(50))]
     told = stories(ledger(events), [VIOLATION] * 99, lines=3)
-    assert len(told) == MOST_STORIES
+    assert len(told) == MAX_STORIES
     assert [line[-2:] for line in told[0].lines] == ["47", "48", "49"]
     assert "79 more, without their stories" in page(replace(run(events, END), violations=(VIOLATION,) * 99))
 
