@@ -45,7 +45,7 @@ class RecordLoop(Generic[K, V]):
 
     def take(
         self,
-        most: int,
+        max_records: int,
         made: Callable[[Sequence[PartitionRecords[K, V]]], T],
         *,
         partitions: Collection[TopicPartition] | None = None,
@@ -59,7 +59,7 @@ class RecordLoop(Generic[K, V]):
         """
         begun = self._delivery.mark()
         try:
-            found = made(self._delivery.take(most, partitions))
+            found = made(self._delivery.take(max_records, partitions))
             if goes_on:
                 self.begin()
             else:
@@ -72,14 +72,16 @@ class RecordLoop(Generic[K, V]):
 
     def take_by_partition(
         self,
-        most: int,
+        max_records: int,
         made: Callable[[Record[K, V]], T],
         *,
         partitions: Collection[TopicPartition] | None = None,
         goes_on: bool = True,
     ) -> dict[TopicPartition, list[T]]:
         """As `take`, in lists by partition."""
-        return self.take(most, lambda chunks: _by_partition(chunks, made), partitions=partitions, goes_on=goes_on)
+        return self.take(
+            max_records, lambda chunks: _by_partition(chunks, made), partitions=partitions, goes_on=goes_on
+        )
 
 
 def _by_partition(

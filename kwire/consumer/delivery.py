@@ -171,7 +171,9 @@ class Delivery(Generic[K, V]):
         pending = self._now.pending  # nothing, as a rule
         return sum(entry.records for entry in pending if _is_due(entry.chunk, view)) if pending else 0
 
-    def hand_out(self, view: AssignmentView, most: int, *, to_loop: bool = False) -> Sequence[PartitionRecords[K, V]]:
+    def hand_out(
+        self, view: AssignmentView, max_records: int, *, to_loop: bool = False
+    ) -> Sequence[PartitionRecords[K, V]]:
         """A poll is about to return the pending chunks that are due, up to this many records; for a loop, all of them.
         If none of them has a record, it returns nothing, and they become `passed`.
 
@@ -190,8 +192,8 @@ class Delivery(Generic[K, V]):
             elif view.is_current(chunk.topic_partition, chunk.epoch):
                 waiting.append(Collected(chunk, entry.records))
         # Collected for a larger poll, or while their partitions were paused. A loop leaves what it has not seen anyway.
-        if records > most and not to_loop:
-            chunks, rest = _parted(chunks, most)
+        if records > max_records and not to_loop:
+            chunks, rest = _parted(chunks, max_records)
             waiting = [*map(Collected.of, rest), *waiting]
         self._hand_out(chunks, waiting, to_loop=to_loop)
         if records:
@@ -243,16 +245,18 @@ class Delivery(Generic[K, V]):
                 return
         self._now = _HandedOut(self._now.pending, (), loop.whole())
 
-    def take(self, most: int, partitions: Collection[TopicPartition] | None = None) -> Sequence[PartitionRecords[K, V]]:
-        """The next records of the loop at once, at most `most`, only of `partitions` if they are given; none when the
-        next poll is due. The loop goes on behind them."""
+    def take(
+        self, max_records: int, partitions: Collection[TopicPartition] | None = None
+    ) -> Sequence[PartitionRecords[K, V]]:
+        """The next records of the loop at once, at most `max_records`, only of `partitions` if they are given; none
+        when the next poll is due. The loop goes on behind them."""
         loop = self._now.loop
         if loop is None or loop.is_due():
             return ()
         seen, unseen = loop.split()
         others = [] if partitions is None else [each for each in unseen if each.topic_partition not in partitions]
         wanted = unseen if partitions is None else [each for each in unseen if each.topic_partition in partitions]
-        taken, rest = _parted(wanted, most)
+        taken, rest = _parted(wanted, max_records)
         rest += others
         behind = _Loop(rest, loop.due_ms, [*seen, *(chunk.delivered for chunk in taken)])
         pending = self._now.pending
@@ -367,17 +371,17 @@ def _row_of(record: Record[K, V], chunk: PartitionRecords[K, V]) -> int | None:
 
 
 def _parted(
-    chunks: Sequence[PartitionRecords[K, V]], most: int
+    chunks: Sequence[PartitionRecords[K, V]], max_records: int
 ) -> tuple[list[PartitionRecords[K, V]], list[PartitionRecords[K, V]]]:
-    """The chunks in two parts: at most `most` records, and the rest."""
+    """The chunks in two parts: at most `max_records` records, and the rest."""
     taken: list[PartitionRecords[K, V]] = []
     for index, chunk in enumerate(chunks):
-        if most < len(chunk):
-            if most:
-                taken.append(chunk.up_to(most - 1))
-            return taken, [chunk.behind(most - 1), *chunks[index + 1 :]]
+        if max_records < len(chunk):
+            if max_records:
+                taken.append(chunk.up_to(max_records - 1))
+            return taken, [chunk.behind(max_records - 1), *chunks[index + 1 :]]
         taken.append(chunk)
-        most -= len(chunk)
+        max_records -= len(chunk)
     return taken, []
 
 

@@ -26,29 +26,29 @@ class PollSize:
             nobody knows before how long that takes. One that gets slow would keep the member away from its group.
 
     Attributes:
-        most: How many records the present poll returns at most.
+        max_records: How many records the present poll returns at most.
     """
 
     def __init__(self, max_poll_records: int, *, grows: bool) -> None:
-        self.most = self._usual = max_poll_records
+        self.max_records = self._usual = max_poll_records
         is_bound = not grows or max_poll_records < DEFAULT_MAX_POLL_RECORDS
-        self._most_of_loop = max_poll_records if is_bound else max(max_poll_records, LOOP_RECORDS)
+        self._max_of_loop = max_poll_records if is_bound else max(max_poll_records, LOOP_RECORDS)
         self._quick_until_ms = -math.inf
         self._returned = 0
 
     def begin(self, max_records: int | None) -> None:
         """A poll of the program begins."""
-        self.most = self._usual if max_records is None else max_records
+        self.max_records = self._usual if max_records is None else max_records
         self._quick_until_ms = -math.inf
 
     def begin_for_loop(self, now_ms: float, *, is_through: bool) -> None:
         """A loop's poll begins; `is_through` says that it has seen all of the last one."""
         if not is_through or now_ms >= self._quick_until_ms:
-            self.most = self._usual
-        elif self._returned >= self.most:
-            self.most = min(2 * self.most, self._most_of_loop)
+            self.max_records = self._usual
+        elif self._returned >= self.max_records:
+            self.max_records = min(2 * self.max_records, self._max_of_loop)
         else:  # there was no more, or it took too many bytes
-            self.most = max(self.most // 2, self._usual)
+            self.max_records = max(self.max_records // 2, self._usual)
         self._quick_until_ms = now_ms + QUICK_MS
         self._returned = 0
 

@@ -65,7 +65,7 @@ class Polling(Generic[K, V]):
         self._collector: FetchCollector[K, V] = FetchCollector(
             state.link.buffer,
             deserializers,
-            most_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MAX_POLL_BYTES)),
+            max_bytes=max(1, min(config.fetch_buffer_bytes // POLLS_IN_BUFFER, MAX_POLL_BYTES)),
             read_committed=config.reads_committed,
             check_crcs=config.check_crcs,
             head_share=config.parallel_rebalance_head_share,
@@ -101,7 +101,7 @@ class Polling(Generic[K, V]):
         if self._delivery.has_due(self._mailbox.view):
             return
         began_ms = monotonic_ms()
-        missing, left_bytes = self._missing(), self._collector.most_bytes
+        missing, left_bytes = self._missing(), self._collector.max_bytes
         while missing > 0 and left_bytes > 0:
             portion_began_ms = monotonic_ms()
             self._mailbox.polls_in_a_row.collects()
@@ -120,49 +120,49 @@ class Polling(Generic[K, V]):
 
     def _missing(self) -> int:
         """How many more records this poll could return."""
-        return self.size.most - self._delivery.due_count(self._mailbox.view)
+        return self.size.max_records - self._delivery.due_count(self._mailbox.view)
 
-    def collect(self, least: int = 1) -> None:
+    def collect(self, min_records: int = 1) -> None:
         """Collect what a poll may return, and go on until there are this many records, or no more at hand. What a poll
         collected that raised comes first, alone."""
         view, pending = self._mailbox.view, self._delivery.pending
         self._is_at_error = False
-        while (due := self._delivery.due_count(view)) < least and not self._is_at_error:
+        while (due := self._delivery.due_count(view)) < min_records and not self._is_at_error:
             before = len(pending)
             self._mailbox.polls_in_a_row.collects()
-            self._collect(view, self.size.most - due)
-            if len(pending) == before or least == 1:
+            self._collect(view, self.size.max_records - due)
+            if len(pending) == before or min_records == 1:
                 break
 
     def at_hand(self) -> OpenFetch | None:
         """The open fetch whose decoded records fill the next poll; None if there is none, or something comes first."""
         if not self._delivery.is_all_handed_out:
             return None
-        return self._collector.at_hand(self._mailbox.view, self.size.most)
+        return self._collector.at_hand(self._mailbox.view, self.size.max_records)
 
     def take(self, opened: OpenFetch, *, to_loop: bool = False) -> Records[K, V]:
         """Collect and hand out what is `at_hand`. As `collect` and `hand_out` do, less what they would do for nothing:
         no fetch ends here, so none is chosen, and no room is made for others."""
         view = self._mailbox.view
         self._mailbox.polls_in_a_row.collects()
-        entry = self._collector.take(opened, view, self._delivery.pending, self.size.most)
+        entry = self._collector.take(opened, view, self._delivery.pending, self.size.max_records)
         self._count((entry,), view)
         self._delivery.hand_out_only(entry.chunk, to_loop=to_loop)
         records = Records((entry.chunk,))
         self._note_hand_out(records)
         return records
 
-    def _holds_back(self, least: int) -> bool:
+    def _holds_back(self, min_records: int) -> bool:
         """Whether what was collected waits for more to come."""
-        return least > 1 and not self._is_at_error and self._delivery.due_count(self._mailbox.view) < least
+        return min_records > 1 and not self._is_at_error and self._delivery.due_count(self._mailbox.view) < min_records
 
-    def hand_out(self, *, to_loop: bool = False, least: int = 1) -> Records[K, V]:
+    def hand_out(self, *, to_loop: bool = False, min_records: int = 1) -> Records[K, V]:
         """Hand out what was collected and may be returned; possibly nothing."""
         view = self._mailbox.view
-        if not self._delivery.pending or self._holds_back(least):  # as a rule before a poll waits
+        if not self._delivery.pending or self._holds_back(min_records):  # as a rule before a poll waits
             self._tell_drained()
             return self.records()
-        chunks = self._delivery.hand_out(view, self.size.most, to_loop=to_loop)
+        chunks = self._delivery.hand_out(view, self.size.max_records, to_loop=to_loop)
         records = self.records(chunks)
         self._note_hand_out(records)
         if not chunks:
@@ -181,12 +181,12 @@ class Polling(Generic[K, V]):
                 self._mailbox.post(BufferDrained())
                 buffer.drain_told(refusal)
 
-    def _collect(self, view: AssignmentView, most: int, most_bytes: float | None = None) -> None:
+    def _collect(self, view: AssignmentView, max_records: int, max_bytes: float | None = None) -> None:
         pending = self._delivery.pending
         before = len(pending)
         try:
             try:
-                self._collector.collect(view, pending, most, most_bytes)
+                self._collector.collect(view, pending, max_records, max_bytes)
             finally:  # whatever is raised, a later poll returns what is pending, and does not count it
                 self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:

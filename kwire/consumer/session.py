@@ -193,16 +193,16 @@ class ConsumerSession(Generic[K, V]):
             and not (self._gives_way and self.polling.deserializes)  # that may take long
         )
 
-    def poll(self, timeout_ms: float, *, to_loop: bool = False, least: int = 1) -> Steps[Records[K, V]]:
+    def poll(self, timeout_ms: float, *, to_loop: bool = False, min_records: int = 1) -> Steps[Records[K, V]]:
         """Records, or nothing when the time is over, or because there is news of revocation.
 
         The application came back for more: what it was handed may be committed now.
 
         Args:
             to_loop: The records are handed out one by one, by `Delivery.iterate`.
-            least: The smallest number of records to return; at most what the poll may return. If there are fewer at the
-                deadline, the poll returns none, and the next poll has them, unless an error follows them. Not on an
-                event loop.
+            min_records: How many records to return at least: no more than the poll may return. If there are fewer at
+                the deadline, the poll returns none, and the next poll has them, unless an error follows them. Not on
+                an event loop.
         """
         if not self.state.view.subscribed and not self.whole_topics.names:
             raise IllegalStateError("nothing to poll: subscribe to topics or assign partitions first")
@@ -211,12 +211,12 @@ class ConsumerSession(Generic[K, V]):
         self.link.metrics.polls.began(now_ms)
         self.state.interrupt_loop()
         self.callbacks.begin_poll()
-        records = yield from self._next_records(deadline, to_loop=to_loop, least=least)
+        records = yield from self._next_records(deadline, to_loop=to_loop, min_records=min_records)
         self.state.revocation.end_poll()
         self.link.metrics.polls.ended(max(self.link.mailbox.polled_at_ms, self.polling.looked_at_ms))
         return records
 
-    def _next_records(self, deadline: Deadline, *, to_loop: bool, least: int) -> Steps[Records[K, V]]:
+    def _next_records(self, deadline: Deadline, *, to_loop: bool, min_records: int) -> Steps[Records[K, V]]:
         asked = False
         while True:
             seen = self.link.mailbox.signal()
@@ -231,8 +231,8 @@ class ConsumerSession(Generic[K, V]):
             if self._gives_way:
                 yield from self.polling.gather()
             else:
-                self.polling.collect(least)
-            records = self.polling.hand_out(to_loop=to_loop, least=least)
+                self.polling.collect(min_records)
+            records = self.polling.hand_out(to_loop=to_loop, min_records=min_records)
             if records:
                 return records
             asked = asked or self.polling.ask_for_work()

@@ -185,7 +185,7 @@ class Consumer(Facade[K, V]):
         return self._poll(timeout, max_records)
 
     def _poll(
-        self, timeout: Timeout, max_records: int | None = None, *, to_loop: bool = False, least: int = 1
+        self, timeout: Timeout, max_records: int | None = None, *, to_loop: bool = False, min_records: int = 1
     ) -> Records[K, V]:
         """A signal handler may raise up to the last line: then the next poll returns these records."""
         look_for_fork()
@@ -200,9 +200,9 @@ class Consumer(Facade[K, V]):
                 self._polled_by = self._session.unclosed.polled_by = get_ident()
                 if not self._session.state.assignment:
                     self._session.unclosed.tell_of_rival()
-                if least == 1 and (records := self._session.fast_poll(to_loop=to_loop)) is not None:
+                if min_records == 1 and (records := self._session.fast_poll(to_loop=to_loop)) is not None:
                     return records
-                return self._run(self._session.poll(timeout_ms, to_loop=to_loop, least=least))
+                return self._run(self._session.poll(timeout_ms, to_loop=to_loop, min_records=min_records))
         except BaseException as error:
             if has_begun:
                 self._session.undo_poll(error)

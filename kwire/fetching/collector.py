@@ -34,7 +34,7 @@ class FetchCollector(Generic[K, V]):
 
     Attributes:
         buffers: One for each cursor.
-        most_bytes: A poll takes no more records once those it has take this many bytes.
+        max_bytes: A poll takes no more records once those it has take this many bytes.
         keeps_failures: Whether records that cannot be deserialized are collected with their error beside them, instead
             of raising it.
     """
@@ -44,7 +44,7 @@ class FetchCollector(Generic[K, V]):
         buffer: FetchBuffer,
         deserializers: Deserializers[K, V],
         *,
-        most_bytes: float = math.inf,
+        max_bytes: float = math.inf,
         read_committed: bool,
         check_crcs: bool,
         head_share: float = 1.0,
@@ -60,7 +60,7 @@ class FetchCollector(Generic[K, V]):
             for each in self.buffers
         ]
         self._main = self._sources[0].collector
-        self.most_bytes = most_bytes
+        self.max_bytes = max_bytes
         # The source that met an error behind records of others: those come first, and the next call raises the error.
         self._first: _CursorShare[K, V] | None = None
         # The source that raised an error and may do so again: the others come first, or they would never have a turn.
@@ -76,24 +76,26 @@ class FetchCollector(Generic[K, V]):
         as well, so the network thread has to know."""
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
-    def at_hand(self, view: AssignmentView, most: int) -> OpenFetch | None:
+    def at_hand(self, view: AssignmentView, max_records: int) -> OpenFetch | None:
         """The fetch that has more records decoded than these; see `CursorCollector.at_hand`. None where several cursors
         share a poll."""
-        return None if view.children else self._main.at_hand(view, most)
+        return None if view.children else self._main.at_hand(view, max_records)
 
-    def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V], most: int) -> Collected[K, V]:
-        """Add up to `most` records of that fetch to what is pending."""
-        return self._main.collect_from(at_hand, view, into, most, keep_failures=self.keeps_failures)
+    def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V], max_records: int) -> Collected[K, V]:
+        """Add up to `max_records` records of that fetch to what is pending."""
+        return self._main.collect_from(at_hand, view, into, max_records, keep_failures=self.keeps_failures)
 
-    def collect(self, view: AssignmentView, into: Pending[K, V], most: int, most_bytes: float | None = None) -> None:
-        """Add up to `most` records and `most_bytes` of all cursors together, by default as many bytes as a poll takes;
-        see `CursorCollector.collect`."""
-        most_bytes = self.most_bytes if most_bytes is None else most_bytes
+    def collect(
+        self, view: AssignmentView, into: Pending[K, V], max_records: int, max_bytes: float | None = None
+    ) -> None:
+        """Add up to `max_records` records and `max_bytes` of all cursors together, by default as many bytes as a poll
+        takes; see `CursorCollector.collect`."""
+        max_bytes = self.max_bytes if max_bytes is None else max_bytes
         if not view.children:
-            self._main.collect(view, into, most, most_bytes, keep_failures=self.keeps_failures)
+            self._main.collect(view, into, max_records, max_bytes, keep_failures=self.keeps_failures)
             return
         views = [view, *(child.beside(view) for child in view.children)]
-        self._share(dict(zip(self._sources, views, strict=False)), into, most, most_bytes)
+        self._share(dict(zip(self._sources, views, strict=False)), into, max_records, max_bytes)
 
     def _share(
         self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V], left: int, left_bytes: float
@@ -106,8 +108,10 @@ class FetchCollector(Generic[K, V]):
             before = len(into)
             try:
                 # A cursor that is alone takes all: a poll in one piece costs less than one in portions.
-                most = min(left, portion) if len(hungry) > 1 else left
-                source.collector.collect(views[source], into, most, left_bytes, keep_failures=self.keeps_failures)
+                max_records = min(left, portion) if len(hungry) > 1 else left
+                source.collector.collect(
+                    views[source], into, max_records, left_bytes, keep_failures=self.keeps_failures
+                )
             except (CorruptPartitionError, KafkaError):
                 if not any(entry.records for entry in into[begin:]):
                     self._last = source

@@ -78,10 +78,10 @@ class CursorCollector(Generic[K, V]):
         self._damaged: dict[TopicPartition, int] = {}
 
     def collect(
-        self, view: AssignmentView, into: Pending[K, V], most: int, most_bytes: float, *, keep_failures: bool
+        self, view: AssignmentView, into: Pending[K, V], max_records: int, max_bytes: float, *, keep_failures: bool
     ) -> None:
-        """Add up to `most` records to what is pending, and no more once they take `most_bytes`. With `keep_failures`
-        those that cannot be deserialized are among them, with their error beside them.
+        """Add up to `max_records` records to what is pending, and no more once they take `max_bytes`. With
+        `keep_failures` those that cannot be deserialized are among them, with their error beside them.
 
         A partition may advance without a record (compaction, transactions that were aborted): its chunk is empty then.
 
@@ -90,7 +90,7 @@ class CursorCollector(Generic[K, V]):
                 each call, until the partition has another epoch, or `note_damage` was called.
         """
         settle_last(into)
-        left, left_bytes, has_records = most, most_bytes, False
+        left, left_bytes, has_records = max_records, max_bytes, False
         while left > 0 and left_bytes > 0 and (current := self._current(view)) is not None:
             try:
                 entry = self.collect_from(current, view, into, left, keep_failures=keep_failures)
@@ -114,10 +114,10 @@ class CursorCollector(Generic[K, V]):
         return current if self._may_go_on(current, view) else None
 
     def collect_from(
-        self, current: OpenFetch, view: AssignmentView, into: Pending[K, V], most: int, *, keep_failures: bool
+        self, current: OpenFetch, view: AssignmentView, into: Pending[K, V], max_records: int, *, keep_failures: bool
     ) -> Collected[K, V]:
         """Add up to this many of this fetch's records to what is pending; see `collect`."""
-        entry = self._next_entry(current, most, keep_failures=keep_failures)
+        entry = self._next_entry(current, max_records, keep_failures=keep_failures)
         into.append(entry)
         entry.settle()
         if self._decodes_ahead or current.inflate_ahead(self._opened.values()):

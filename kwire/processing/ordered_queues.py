@@ -98,12 +98,12 @@ class OrderedQueues(Generic[K, V]):
         self.waiting += len(records)
         self._line_up(source, found)
 
-    def take(self, most: int = 1, merge_policy: MergePolicy = MergePolicy.ONE_QUEUE) -> Work[K, V] | None:
-        """The next records of an open queue, up to `most`, which is closed until they are done. None: all that wait
-        have another of their queue in front of them that is in work, or none waits.
+    def take(self, max_records: int = 1, merge_policy: MergePolicy = MergePolicy.ONE_QUEUE) -> Work[K, V] | None:
+        """The next records of an open queue, up to `max_records`, which is closed until they are done. None: all that
+        wait have another of their queue in front of them that is in work, or none waits.
 
         Args:
-            most: How many records.
+            max_records: How many records.
             merge_policy: Whether to fill up with records of other queues of the same partition.
         """
         for _ in range(len(self._turns)):
@@ -111,7 +111,7 @@ class OrderedQueues(Generic[K, V]):
             if (found := self._sources.get(source)) is None:
                 continue  # it is through
             found.is_lined_up = False
-            records, closed = found.queues.take(most, merge_policy)
+            records, closed = found.queues.take(max_records, merge_policy)
             if merge_policy is MergePolicy.WHOLE_SLICES and not records:
                 self._line_up(source, found)  # parts of it may be taken
             if records:

@@ -58,9 +58,11 @@ class Unordered(Generic[K, V]):
             self._make()
             self._queue.extend(records)
 
-    def take(self, most: int, _merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+    def take(
+        self, max_records: int, _merge_policy: MergePolicy, /
+    ) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         """Records of open queues, maybe none; and the queue of each, now closed."""
-        return self._next(most), ()
+        return self._next(max_records), ()
 
     def open(self, queues: Sequence[Hashable]) -> None:
         """Nothing of these is in work any more."""
@@ -75,24 +77,24 @@ class Unordered(Generic[K, V]):
         gone, self._queue = _parted(self._queue, offsets)
         return gone
 
-    def _next(self, most: int) -> Sequence[Record[K, V]]:
+    def _next(self, max_records: int) -> Sequence[Record[K, V]]:
         """The first that wait: not made yet, if none of them is and many are wanted."""
         if not self._queue and self._rows:
-            if most >= FEW_ROWS:
-                return self._next_rows(most)
+            if max_records >= FEW_ROWS:
+                return self._next_rows(max_records)
             rows = self._rows.popleft()
             self._rows_count -= len(rows)
             self._queue.extend(rows)
-        return _popped(self._queue, most)
+        return _popped(self._queue, max_records)
 
-    def _next_rows(self, most: int) -> LazyRecords[K, V]:
+    def _next_rows(self, max_records: int) -> LazyRecords[K, V]:
         """As they came, if they are not too many: cutting takes time."""
         rows = self._rows.popleft()
-        while self._rows and len(rows) + len(self._rows[0]) <= most:
+        while self._rows and len(rows) + len(self._rows[0]) <= max_records:
             rows += self._rows.popleft()
-        if len(rows) > most:
-            self._rows.appendleft(rows[most:])
-            rows = rows[:most]
+        if len(rows) > max_records:
+            self._rows.appendleft(rows[max_records:])
+            rows = rows[:max_records]
         self._rows_count -= len(rows)
         return rows
 
@@ -110,11 +112,13 @@ class PartitionQueue(Unordered[K, V]):
         super().__init__()
         self._is_open = True
 
-    def take(self, most: int, _merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+    def take(
+        self, max_records: int, _merge_policy: MergePolicy, /
+    ) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         if not self._is_open or not self.waiting:
             return [], ()
         self._is_open = False
-        taken = self._next(most)
+        taken = self._next(max_records)
         return taken, ("all",) * len(taken)
 
     def open(self, queues: Sequence[Hashable]) -> None:
@@ -154,42 +158,50 @@ class KeyQueues(Unordered[K, V]):
         _check_keys(records)
         super().add(records)
 
-    def take(self, most: int, merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
+    def take(self, max_records: int, merge_policy: MergePolicy, /) -> tuple[Sequence[Record[K, V]], Sequence[Hashable]]:
         self._look_at_taken()
-        if (rows := self._take_rows(most, merge_policy)) is not None:
+        if (rows := self._take_rows(max_records, merge_policy)) is not None:
             self._taken = rows.keys()
             return rows, self._taken
-        taken = self._take_made(most, merge_policy)
+        taken = self._take_made(max_records, merge_policy)
         keys: list[Hashable] = list(map(_key_of, taken))
         self._closed.update(keys)
         self._closed.discard(None)
         return taken, keys
 
-    def _take_rows(self, most: int, merge_policy: MergePolicy) -> LazyRecords[K, V] | None:
+    def _take_rows(self, max_records: int, merge_policy: MergePolicy) -> LazyRecords[K, V] | None:
         """The rows that come next, if none of their records is made yet, and the queues of all are open."""
-        if merge_policy is MergePolicy.ONE_QUEUE or self._ready or self._queue or not self._rows or most < FEW_ROWS:
+        if (
+            merge_policy is MergePolicy.ONE_QUEUE
+            or self._ready
+            or self._queue
+            or not self._rows
+            or max_records < FEW_ROWS
+        ):
             return None
-        rows = self._next_rows(most)
+        rows = self._next_rows(max_records)
         if not self._closed or self._closed.isdisjoint(rows.keys()):
             return rows
         self._rows.appendleft(rows)
         self._rows_count += len(rows)
         return None
 
-    def _take_made(self, most: int, merge_policy: MergePolicy) -> list[Record[K, V]]:
+    def _take_made(self, max_records: int, merge_policy: MergePolicy) -> list[Record[K, V]]:
         taken: list[Record[K, V]] = []
-        if merge_policy is not MergePolicy.WHOLE_SLICES or self._queue or most < FEW_ROWS:  # else they wait as they are
+        if (
+            merge_policy is not MergePolicy.WHOLE_SLICES or self._queue or max_records < FEW_ROWS
+        ):  # else they wait as they are
             self._make()
         if merge_policy is MergePolicy.ONE_QUEUE:
             self._sort_out()
             if self._ready:
-                taken = self._take_held(self._ready.popleft(), most)
+                taken = self._take_held(self._ready.popleft(), max_records)
         else:
-            while self._ready and len(taken) < most:
-                taken += self._take_held(self._ready.popleft(), most - len(taken))
+            while self._ready and len(taken) < max_records:
+                taken += self._take_held(self._ready.popleft(), max_records - len(taken))
             waits = False
-            while self._queue and len(taken) < most and not waits:
-                found = self._take_queued(most - len(taken), merge_policy)
+            while self._queue and len(taken) < max_records and not waits:
+                found = self._take_queued(max_records - len(taken), merge_policy)
                 waits = not found and merge_policy is MergePolicy.WHOLE_SLICES
                 taken += found
         return taken
@@ -239,9 +251,9 @@ class KeyQueues(Unordered[K, V]):
             self._closed.discard(None)
             self._taken = None
 
-    def _take_held(self, key: Hashable, most: int) -> list[Record[K, V]]:
+    def _take_held(self, key: Hashable, max_records: int) -> list[Record[K, V]]:
         held = self._held[key]
-        taken = _popped(held, most)
+        taken = _popped(held, max_records)
         self._held_count -= len(taken)
         if not held:
             del self._held[key]
@@ -249,12 +261,12 @@ class KeyQueues(Unordered[K, V]):
             self._ready.append(key)
         return taken
 
-    def _take_queued(self, most: int, merge_policy: MergePolicy) -> list[Record[K, V]]:
-        if self._closed.isdisjoint(map(_key_of, islice(self._queue, most))):
-            return _popped(self._queue, most)
+    def _take_queued(self, max_records: int, merge_policy: MergePolicy) -> list[Record[K, V]]:
+        if self._closed.isdisjoint(map(_key_of, islice(self._queue, max_records))):
+            return _popped(self._queue, max_records)
         if merge_policy is MergePolicy.WHOLE_SLICES:
             return []
-        records = _popped(self._queue, most)
+        records = _popped(self._queue, max_records)
         taken: list[Record[K, V]] = []
         for record in records:
             if record.key in self._closed:
@@ -278,13 +290,13 @@ class KeyQueues(Unordered[K, V]):
         self._held_count += 1
 
 
-def _popped(queue: deque[Record[K, V]], most: int) -> list[Record[K, V]]:
+def _popped(queue: deque[Record[K, V]], max_records: int) -> list[Record[K, V]]:
     """The first records of a queue, which has them no more."""
-    if most >= len(queue):
+    if max_records >= len(queue):
         popped = list(queue)
         queue.clear()
         return popped
-    return [queue.popleft() for _ in range(most)]
+    return [queue.popleft() for _ in range(max_records)]
 
 
 def _parted(records: deque[Record[K, V]], offsets: range) -> tuple[list[Record[K, V]], deque[Record[K, V]]]:

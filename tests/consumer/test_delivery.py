@@ -59,10 +59,10 @@ def taken(delivery: Delivery[bytes, bytes]) -> dict[TopicPartition, int]:
 
 
 def handed_out(
-    delivery: Delivery[bytes, bytes], view: AssignmentView = VIEW, most: int = MOST
+    delivery: Delivery[bytes, bytes], view: AssignmentView = VIEW, max_records: int = MOST
 ) -> list[tuple[TopicPartition, int]]:
     """What the next poll returns of what is pending."""
-    return [(record.topic_partition, record.offset) for record in Records(delivery.hand_out(view, most))]
+    return [(record.topic_partition, record.offset) for record in Records(delivery.hand_out(view, max_records))]
 
 
 def offsets_of(delivered: object) -> dict[TopicPartition, int]:
@@ -74,11 +74,11 @@ def test_a_poll_leaves_for_the_next_ones_what_is_pending_beyond_its_size() -> No
     """As a larger poll leaves it that raised, or partitions that were paused."""
     delivery: Delivery[bytes, bytes] = Delivery()
     delivery.pending.extend(map(Collected.of, (chunk(A, range(3)), chunk(B, range(10, 12), behind=15))))
-    assert handed_out(delivery, most=2) == [(A, 0), (A, 1)]
+    assert handed_out(delivery, max_records=2) == [(A, 0), (A, 1)]
     assert taken(delivery) == {A: 2}
-    assert handed_out(delivery, most=2) == [(A, 2), (B, 10)]
+    assert handed_out(delivery, max_records=2) == [(A, 2), (B, 10)]
     assert taken(delivery) == {A: 3, B: 11}
-    assert handed_out(delivery, most=2) == [(B, 11)]
+    assert handed_out(delivery, max_records=2) == [(B, 11)]
     assert taken(delivery) == {B: 15}
 
 
@@ -101,7 +101,7 @@ def test_what_a_loop_has_left_is_returned_by_polls_of_their_own_size() -> None:
     seen = next(delivery.iterate())
     delivery.interrupt()
     assert taken(delivery) == {A: 1}
-    assert (seen.offset, handed_out(delivery, most=3)) == (0, [(A, 1), (A, 2), (A, 3)])
+    assert (seen.offset, handed_out(delivery, max_records=3)) == (0, [(A, 1), (A, 2), (A, 3)])
 
 
 def test_all_that_a_poll_returned_is_delivered_with_the_next_call_and_once() -> None:
@@ -189,8 +189,8 @@ def test_what_a_loop_has_not_seen_waits_while_it_is_withheld() -> None:
 # --- some records at once -------------------------------------------------------------------------------------------
 
 
-def offsets_taken(delivery: Delivery[bytes, bytes], most: int) -> list[tuple[TopicPartition, int]]:
-    return [(record.topic_partition, record.offset) for record in Records(delivery.take(most))]
+def offsets_taken(delivery: Delivery[bytes, bytes], max_records: int) -> list[tuple[TopicPartition, int]]:
+    return [(record.topic_partition, record.offset) for record in Records(delivery.take(max_records))]
 
 
 def test_what_is_taken_at_once_is_delivered_and_the_loop_goes_on_behind_it() -> None:
@@ -208,14 +208,14 @@ def test_what_is_taken_at_once_is_delivered_and_the_loop_goes_on_behind_it() -> 
     assert taken(delivery) == {A: 8, B: 23}
 
 
-@pytest.mark.parametrize("most", [1, 3, 4, 5, 100])
-def test_what_was_not_taken_is_for_the_next_poll(most: int) -> None:
+@pytest.mark.parametrize("max_records", [1, 3, 4, 5, 100])
+def test_what_was_not_taken_is_for_the_next_poll(max_records: int) -> None:
     delivery = polled(chunk(A, range(4), behind=8), chunk(B, range(10, 12)), to_loop=True)
     whole = [(A, 0), (A, 1), (A, 2), (A, 3), (B, 10), (B, 11)]
-    assert offsets_taken(delivery, most) == whole[:most]
+    assert offsets_taken(delivery, max_records) == whole[:max_records]
     delivery.interrupt()
     told = taken(delivery)
-    assert handed_out(delivery) == whole[most:]
+    assert handed_out(delivery) == whole[max_records:]
     assert told | taken(delivery) == {A: 8, B: 12}
 
 

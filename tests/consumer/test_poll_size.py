@@ -20,7 +20,7 @@ class Loop:
         """One poll, so long after the one before; how many records it returns."""
         self.now_ms += took_ms
         self.size.begin_for_loop(self.now_ms, is_through=is_through)
-        returned = min(found, self.size.most)
+        returned = min(found, self.size.max_records)
         self.size.returned(returned)
         return returned
 
@@ -33,11 +33,11 @@ def loop() -> Loop:
 def test_a_poll_of_the_program_has_what_it_asks_for_and_else_what_is_set() -> None:
     size = PollSize(200, grows=True)
     size.begin(None)
-    assert size.most == 200
+    assert size.max_records == 200
     size.begin(7)
-    assert size.most == 7
+    assert size.max_records == 7
     size.begin(None)
-    assert size.most == 200
+    assert size.max_records == 200
 
 
 def test_a_loop_that_is_quick_gets_twice_as_many_each_time(loop: Loop) -> None:

@@ -43,12 +43,12 @@ class Harness:
         self,
         *,
         max_poll_records: int = 500,
-        most_bytes: float = math.inf,
+        max_bytes: float = math.inf,
         read_committed: bool = False,
         check_crcs: bool = True,
         value: Callable[[bytes], bytes] | None = None,
     ) -> None:
-        self.most = max_poll_records
+        self.max_records = max_poll_records
         self.buffer = FetchBuffer()
         self.pending: list[Collected[bytes, bytes]] = []
         self.epochs: dict[TopicPartition, AssignmentEpoch] = dict.fromkeys((A, B), AssignmentEpoch(1))
@@ -56,7 +56,7 @@ class Harness:
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
             self.buffer,
             Deserializers(key=None, value=value),
-            most_bytes=most_bytes,
+            max_bytes=max_bytes,
             read_committed=read_committed,
             check_crcs=check_crcs,
         )
@@ -84,10 +84,10 @@ class Harness:
         """The values by chunk, and the positions behind what was delivered."""
         view = AssignmentView(epochs=dict(self.epochs), withheld=frozenset(self.paused))
         try:
-            if self.looks_at_hand and (opened := self.collector.at_hand(view, self.most)) is not None:
-                self.collector.take(opened, view, self.pending, self.most)
+            if self.looks_at_hand and (opened := self.collector.at_hand(view, self.max_records)) is not None:
+                self.collector.take(opened, view, self.pending, self.max_records)
             else:
-                self.collector.collect(view, self.pending, self.most)
+                self.collector.collect(view, self.pending, self.max_records)
         except CorruptPartitionError as corrupt:
             self.collector.note_damage(corrupt)
             raise
@@ -137,7 +137,7 @@ def test_max_poll_records_counts_across_fetches_and_a_fetch_is_gone_on_with() ->
 
 
 def test_a_poll_has_enough_with_so_many_bytes_however_few_records_they_are() -> None:
-    harness = Harness(most_bytes=1_500)
+    harness = Harness(max_bytes=1_500)
     large = [b"%d" % number * 1_000 for number in range(4)]
     for offset, value in enumerate(large):
         harness.put(A, offset, batch(offset, values={offset: value}))
@@ -149,7 +149,7 @@ def test_a_poll_has_enough_with_so_many_bytes_however_few_records_they_are() -> 
 
 
 def test_the_rest_of_a_poll_that_had_enough_comes_with_the_next_one() -> None:
-    harness = Harness(max_poll_records=2, most_bytes=1)
+    harness = Harness(max_poll_records=2, max_bytes=1)
     harness.put(A, 0, batch(0, 1, 2))
     harness.put(B, 0, batch(0))
     assert [harness.collect()[0] for _ in range(4)] == [
@@ -198,7 +198,7 @@ def test_a_part_of_a_batch_at_the_end_is_not_there(harness: Harness) -> None:
 def at_hand(harness: Harness) -> int | None:
     """From where the next poll can take all of its records as they are decoded."""
     view = AssignmentView(epochs=harness.epochs, withheld=frozenset(harness.paused))
-    found = harness.collector.at_hand(view, harness.most)
+    found = harness.collector.at_hand(view, harness.max_records)
     return None if found is None else found.progress.position.offset
 
 

@@ -78,19 +78,19 @@ def collector_of(fetches: Sequence[CompletedFetch]) -> CursorCollector[bytes, by
 
 
 def poll(
-    collector: CursorCollector[bytes, bytes], most: int, withheld: Sequence[TopicPartition] = ()
+    collector: CursorCollector[bytes, bytes], max_records: int, withheld: Sequence[TopicPartition] = ()
 ) -> list[bytes | None]:
     """What a poll of so many records collects; partitions are numbered from 0."""
     found: list[Collected[bytes, bytes]] = []
     epochs = {TopicPartition("a", number): AssignmentEpoch(1) for number in range(10)}
     view = AssignmentView(epochs=epochs, withheld=frozenset(withheld))
-    collector.collect(view, found, most, 1e9, keep_failures=False)
+    collector.collect(view, found, max_records, 1e9, keep_failures=False)
     return [value for entry in found for value in entry.chunk.values()]
 
 
-def collected(fetches: Sequence[CompletedFetch], most: int) -> list[list[bytes | None]]:
+def collected(fetches: Sequence[CompletedFetch], max_records: int) -> list[list[bytes | None]]:
     """What each poll collects."""
-    return list(iter(partial(poll, collector_of(fetches), most), []))
+    return list(iter(partial(poll, collector_of(fetches), max_records), []))
 
 
 def test_a_fetch_is_opened_once_and_taken_once(begun: list[int]) -> None:
@@ -191,17 +191,17 @@ def test_what_takes_less_time_than_a_thread_is_not_opened_ahead(
 
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
-@pytest.mark.parametrize("most", [1, 7, 10, 1000])
+@pytest.mark.parametrize("max_records", [1, 7, 10, 1000])
 def test_while_a_portion_is_handed_out_the_next_one_is_inflated_also_of_the_next_fetch(
-    codec: int, most: int, begun: list[int], monkeypatch: pytest.MonkeyPatch
+    codec: int, max_records: int, begun: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two batches make a portion. Nobody had begun with the first of all."""
     monkeypatch.setattr(open_fetch, "PORTION_BYTES", 2 * 1_000 * EACH)
     monkeypatch.setattr(open_fetch, "LAST_BYTES", 1_500 * EACH)
     fetches = [fetched(0, 1, 2, 3, 4, codec=codec), fetched(5, 6, 7, codec=codec), fetched(8, codec=codec)]
-    found = collected(fetches, most)
+    found = collected(fetches, max_records)
     assert [value for poll in found for value in poll] == [value for nth in range(9) for value in values(nth)]
-    assert all(len(poll) == most for poll in found[:-1])
+    assert all(len(poll) == max_records for poll in found[:-1])
     assert begun == [3, 1, 3, 1, 1]
 
 

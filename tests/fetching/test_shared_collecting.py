@@ -41,13 +41,13 @@ def refuse(value: bytes) -> bytes:
 class Cursors:
     """A main cursor at 100 and a child at 0, with what was fetched for each."""
 
-    def __init__(self, head_share: float = 0.5, most_bytes: float = math.inf) -> None:
+    def __init__(self, head_share: float = 0.5, max_bytes: float = math.inf) -> None:
         self.main = FetchBuffer(children=1)
         (self.child,) = self.main.children
         self.collector: FetchCollector[bytes, bytes] = FetchCollector(
             self.main,
             Deserializers[bytes, bytes](value=refuse),
-            most_bytes=most_bytes,
+            max_bytes=max_bytes,
             read_committed=False,
             check_crcs=True,
             head_share=head_share,
@@ -115,7 +115,7 @@ def test_nothing_is_at_hand_for_one_of_several(cursors: Cursors) -> None:
 
 
 def test_all_together_have_enough_with_the_bytes_of_one_poll() -> None:
-    cursors = Cursors(most_bytes=1_500)
+    cursors = Cursors(max_bytes=1_500)
     for offset in range(3):
         cursors.fetch(Cursor.MAIN, batch(500 + offset, values={500 + offset: bytes(1_000)}), at=500 + offset)
         cursors.fetch(Cursor.CHILD, batch(100 + offset, values={100 + offset: bytes(1_000)}), at=100 + offset)

@@ -42,10 +42,10 @@ def rows(tp: TopicPartition, first: int, keys: list[bytes | None]) -> LazyRecord
     return LazyRecords([PartitionRecords(topic_partition=tp, columns=columns, next=behind, deserialized_keys=keys)])
 
 
-def taken(queues: OrderedQueues[bytes, bytes], most: int = 1) -> list[tuple[str, int]]:
+def taken(queues: OrderedQueues[bytes, bytes], max_records: int = 1) -> list[tuple[str, int]]:
     """All that can be taken, none being done."""
     found = []
-    while (work := queues.take(most)) is not None:
+    while (work := queues.take(max_records)) is not None:
         found += [(each.topic, each.offset) for each in work.records]
     return found
 
@@ -79,11 +79,11 @@ def test_where_nothing_keeps_its_order_all_can_be_taken(ordering: Ordering, key:
 def test_several_records_of_a_lane_can_be_one_piece_of_work() -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.PARTITION)
     queues.add([record(A, 0), record(A, 1), record(A, 2)])
-    work = queues.take(most=2)
+    work = queues.take(max_records=2)
     assert work is not None
     assert [each.offset for each in work.records] == [0, 1]
     queues.done(work)
-    assert taken(queues, most=2) == [("a", 2)]
+    assert taken(queues, max_records=2) == [("a", 2)]
 
 
 def test_a_mixed_piece_has_records_of_all_lanes_that_are_open() -> None:
@@ -91,10 +91,10 @@ def test_a_mixed_piece_has_records_of_all_lanes_that_are_open() -> None:
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"x", b"y", b"z", b"y"])])
     slow = queues.take(merge_policy=MergePolicy.OPEN_QUEUES)
     assert slow is not None
-    work = queues.take(most=10, merge_policy=MergePolicy.OPEN_QUEUES)
+    work = queues.take(max_records=10, merge_policy=MergePolicy.OPEN_QUEUES)
     assert work is not None
     assert [each.offset for each in work.records] == [2, 3, 4]
-    assert queues.take(most=10, merge_policy=MergePolicy.OPEN_QUEUES) is None
+    assert queues.take(max_records=10, merge_policy=MergePolicy.OPEN_QUEUES) is None
     queues.done(slow)
     assert taken(queues) == [("a", 1)]
 
@@ -146,7 +146,7 @@ def test_rows_of_a_closed_lane_wait_for_it_and_go_round_it_when_that_takes_long(
 def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(ordering)
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"x", b"y", b"z", b"x", None])])
-    work = queues.take(most=5, merge_policy=MergePolicy.OPEN_QUEUES)
+    work = queues.take(max_records=5, merge_policy=MergePolicy.OPEN_QUEUES)
     assert work is not None
     queues.give_back(work, 1, work.records[2:])
     assert (queues.waiting, queues.in_work) == (5, 1)
@@ -161,7 +161,7 @@ def test_records_behind_a_slow_one_can_be_given_back(ordering: Ordering) -> None
 def test_what_is_not_given_back_is_forgotten_and_keeps_no_queue_closed() -> None:
     queues: OrderedQueues[bytes, bytes] = OrderedQueues(Ordering.KEY)
     queues.add([record(A, offset, key) for offset, key in enumerate([b"x", b"y", b"z"])])
-    work = queues.take(most=3, merge_policy=MergePolicy.OPEN_QUEUES)
+    work = queues.take(max_records=3, merge_policy=MergePolicy.OPEN_QUEUES)
     assert work is not None
     queues.give_back(work, 0, work.records[1:2])
     queues.add([record(A, 2, b"z")])
@@ -259,10 +259,10 @@ class AnyOrder(RuleBasedStateMachine):
         for each in new:
             self.expected.setdefault(self.queue(each), []).append(each)
 
-    @rule(most=st.integers(1, 5), merge_policy=st.sampled_from(MergePolicy))
-    def take(self, most: int, merge_policy: MergePolicy) -> None:
+    @rule(max_records=st.integers(1, 5), merge_policy=st.sampled_from(MergePolicy))
+    def take(self, max_records: int, merge_policy: MergePolicy) -> None:
         busy = {self.queue(each) for work in self.in_work for each in work.records} - {None}
-        work = self.queues.take(most, merge_policy)
+        work = self.queues.take(max_records, merge_policy)
         if work is None:
             in_work = {each.topic_partition for work in self.in_work for each in work.records}
             for queue, waiting in self.expected.items():
@@ -271,7 +271,7 @@ class AnyOrder(RuleBasedStateMachine):
                 )
                 assert not waiting or queue in busy or whole_waits, "nothing is left lying"
             return
-        assert 1 <= len(work.records) <= most
+        assert 1 <= len(work.records) <= max_records
         assert len({each.topic_partition for each in work.records}) == 1
         assert merge_policy is not MergePolicy.ONE_QUEUE or len({self.queue(each) for each in work.records}) == 1
         for each in work.records:

@@ -303,7 +303,7 @@ class AIOKafkaConsumer(PrivateAttributes):
                 return found
 
     async def _kwire_next(
-        self, partitions: Collection[TopicPartition], wait_s: float, most: int
+        self, partitions: Collection[TopicPartition], wait_s: float, max_records: int
     ) -> RecordsOfPartitions:
         """The next records, up to this many; waits for the first. One task at a time."""
         self._kwire_check_running()
@@ -313,11 +313,11 @@ class AIOKafkaConsumer(PrivateAttributes):
                     await self._kwire_consumer._give_way(self._kwire_consumer._tasks.own_loop())
                     await self._kwire_settle()
                     if partitions:
-                        return await self._kwire_next_of(partitions, wait_s, most)
-                    found = self._kwire_at_hand(most)
+                        return await self._kwire_next_of(partitions, wait_s, max_records)
+                    found = self._kwire_at_hand(max_records)
                     if not found:
                         await self._kwire_poll(wait_s)
-                        found = self._kwire_at_hand(most)
+                        found = self._kwire_at_hand(max_records)
                     return found
             except Exception:
                 if self._kwire_is_stopped:  # stopped by another task
@@ -325,7 +325,7 @@ class AIOKafkaConsumer(PrivateAttributes):
                 raise
 
     async def _kwire_next_of(
-        self, partitions: Collection[TopicPartition], wait_s: float, most: int
+        self, partitions: Collection[TopicPartition], wait_s: float, max_records: int
     ) -> RecordsOfPartitions:
         """Records of some partitions. The other ones are held back meanwhile, and their buffered records are kept, also
         those of partitions that are assigned during the poll."""
@@ -335,7 +335,7 @@ class AIOKafkaConsumer(PrivateAttributes):
         session.positions.set_backpressure(others, Cursor.MAIN, is_on=True)
         try:
             await self._kwire_poll(wait_s)
-            found = self._kwire_loop.take_by_partition(most, record_of, partitions=wanted)
+            found = self._kwire_loop.take_by_partition(max_records, record_of, partitions=wanted)
         finally:
             session.state.delivery.interrupt()  # the records count as delivered when the program calls again
             session.positions.set_backpressure(others & self._kwire_consumer.assignment(), Cursor.MAIN, is_on=False)
@@ -350,8 +350,8 @@ class AIOKafkaConsumer(PrivateAttributes):
         self._kwire_polled_at_ms = int(time.time() * 1000)
         self._kwire_loop.begin()
 
-    def _kwire_at_hand(self, most: int) -> RecordsOfPartitions:
-        return self._kwire_loop.take_by_partition(most, record_of)
+    def _kwire_at_hand(self, max_records: int) -> RecordsOfPartitions:
+        return self._kwire_loop.take_by_partition(max_records, record_of)
 
     def _kwire_check_running(self) -> None:
         if self._kwire_is_stopped:

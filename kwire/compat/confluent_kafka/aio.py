@@ -152,14 +152,14 @@ class AIOConsumer:
                     return found
         return []
 
-    async def _polled(self, until_s: float, least: int) -> list[Message] | None:
+    async def _polled(self, until_s: float, min_records: int) -> list[Message] | None:
         """As `Session.polled`. If a call was cancelled, the next one waits for what it has begun, and returns its
         result."""
         session = self._consumer._kwire
         if self._step is None:
             session.check_open()
             step_until_s = min(until_s, time.monotonic() + _STEP_S)
-            self._step = self._submit(partial(session.polled, step_until_s, least))
+            self._step = self._submit(partial(session.polled, step_until_s, min_records))
         answer = asyncio.wrap_future(self._step)
         answer.add_done_callback(_looked_at)
         try:

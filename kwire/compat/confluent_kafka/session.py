@@ -251,24 +251,24 @@ class Session:
             if message is not None or time.monotonic() >= until_s:
                 return message
 
-    def awaited_batch(self, most: int, until_s: float) -> list[Message]:
+    def awaited_batch(self, max_records: int, until_s: float) -> list[Message]:
         while True:
-            if (instead := self.polled(until_s, most)) is not None:
+            if (instead := self.polled(until_s, max_records)) is not None:
                 return instead
-            found = self.loop.take(most, partial(self.batch, most))
+            found = self.loop.take(max_records, partial(self.batch, max_records))
             if found:
                 return found  # no call in between: a signal handler might raise in it
             if time.monotonic() >= until_s:
                 return []
 
-    def batch(self, most: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
+    def batch(self, max_records: int, chunks: Sequence[PartitionRecords[bytes, bytes]]) -> list[Message]:
         """Messages, and the ends of partitions behind them."""
         found = [*map(Message.of, chain.from_iterable(chunks))]
-        while len(found) < most and (ended := self._end_reached()) is not None:
+        while len(found) < max_records and (ended := self._end_reached()) is not None:
             found.append(ended)
         return found
 
-    def polled(self, until_s: float, least: int = 1) -> list[Message] | None:
+    def polled(self, until_s: float, min_records: int = 1) -> list[Message] | None:
         """Poll. Returns None if there may be records now, or the messages to return instead."""
         self.statistics.tell_if_due(time.monotonic())
         try:
@@ -276,7 +276,7 @@ class Session:
                 self.check_open()  # another thread may have closed it
                 if (instead := self._late() or self._end_reached()) is not None:
                     return [instead]
-                self._poll_until(until_s, least)
+                self._poll_until(until_s, min_records)
         except errors.KafkaError as error:
             if self.is_closed:  # closed by a signal handler while this poll waited
                 return []
@@ -306,18 +306,19 @@ class Session:
             )
         )
 
-    def _poll_until(self, until_s: float, least: int) -> None:
+    def _poll_until(self, until_s: float, min_records: int) -> None:
         now_s = time.monotonic()
         self.note_returned()
         self.commits.in_background(now_s)
         most_s = ENDS_S if self.own.tells_ends else FOREVER_S  # reaching an end does not wake a poll
         due_s = min(self.commits.stored.wait_s(now_s), self.statistics.wait_s(now_s))
         wait_s = max(0.0, min(until_s - now_s, due_s, most_s))
-        most = None if least == 1 else least  # what is beyond would wait for the next call, for nothing
+        # What is beyond would wait for the next call, for nothing.
+        max_records = None if min_records == 1 else min_records
         with self.turns.waiting():
-            records = self.consumer._poll(wait_s, most, to_loop=True, least=least)
-            if least > 1 and not records and (self.own.tells_ends or time.monotonic() >= until_s):
-                self.consumer._poll(0, most, to_loop=True)  # as many as there are
+            records = self.consumer._poll(wait_s, max_records, to_loop=True, min_records=min_records)
+            if min_records > 1 and not records and (self.own.tells_ends or time.monotonic() >= until_s):
+                self.consumer._poll(0, max_records, to_loop=True)  # as many as there are
         self.loop.begin()
 
     def _is_of_nothing_to_poll(self, error: errors.KafkaError) -> bool:
