@@ -134,11 +134,11 @@ class Polling(Generic[K, V]):
             if len(pending) == before or min_records == 1:
                 break
 
-    def at_hand(self) -> OpenFetch | None:
+    def at_hand(self, now_ms: float) -> OpenFetch | None:
         """The open fetch whose decoded records fill the next poll; None if there is none, or something comes first."""
         if not self._delivery.is_all_handed_out:
             return None
-        return self._collector.at_hand(self._mailbox.view, self.size.max_records)
+        return self._collector.at_hand(self._mailbox.view, self.size.max_records, now_ms)
 
     def take(self, opened: OpenFetch, *, to_loop: bool = False) -> Records[K, V]:
         """Collect and hand out what is `at_hand`. As `collect` and `hand_out` do, less what they would do for nothing:
@@ -186,7 +186,7 @@ class Polling(Generic[K, V]):
         before = len(pending)
         try:
             try:
-                self._collector.collect(view, pending, max_records, max_bytes)
+                self._collector.collect(view, pending, max_records, self._mailbox.polled_at_ms, max_bytes)
             finally:  # whatever is raised, a later poll returns what is pending, and does not count it
                 self._count(pending[before:], view)
         except CorruptPartitionError as corrupt:

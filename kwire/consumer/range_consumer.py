@@ -109,7 +109,7 @@ class RangeConsumer:
         while ends:
             seen = self._mailbox.signal()
             self._raise_errors()
-            fetch = self._buffer.take()
+            fetch = self._buffer.front()
             if fetch is not None:
                 yield from self._collect(fetch, ends)
                 deadline = Deadline.after(timeout_ms)

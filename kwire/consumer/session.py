@@ -174,7 +174,7 @@ class ConsumerSession(Generic[K, V]):
             As many records as a poll may return. None, and nothing has changed, if anything else may be to be done.
         """
         now_ms = monotonic_ms()
-        if not self._is_quiet(now_ms) or (opened := self.polling.at_hand()) is None:
+        if not self._is_quiet(now_ms) or (opened := self.polling.at_hand(now_ms)) is None:
             return None
         self.link.mailbox.polled_at_ms = now_ms
         self.link.metrics.polls.began(now_ms)

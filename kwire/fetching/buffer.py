@@ -3,15 +3,15 @@
 The network thread puts, the application thread takes. Bytes count from `put` on, for as long as they are in memory.
 What came in one answer is there as a whole until the last fetch of it is released: all of them are views of one frame.
 
-An exception of a signal handler may strike between any two lines that the application thread runs here. So a fetch is
-noted as taken before it leaves the queue, and a release that was cut short is made good by counting again.
+An exception of a signal handler may strike between any two lines that the application thread runs here. So `front`
+returns the same fetch until it is released, and a release that was cut short is made good by counting again.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import count, islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -71,7 +71,8 @@ class NoRoom:
 
 
 class FetchBuffer:
-    """First in, first out, except that fetches of withheld partitions wait at their place.
+    """First in, first out within a partition. Partitions take turns, a fetch each: what a slow application has not
+    taken of one partition must not stand in front of what others have.
 
     Args:
         children: How many other cursors have a buffer of their own, which are beside this one (`children`).
@@ -84,7 +85,8 @@ class FetchBuffer:
         self.children = tuple(FetchBuffer() for _ in range(children))
         self.limit_bytes = 0
         self._lock = Lock()
-        self._fetches: deque[CompletedFetch] = deque()
+        # Each partition's fetches. The partitions stand in the order of their turns.
+        self._lines: OrderedDict[TopicPartition, deque[CompletedFetch]] = OrderedDict()
         self._answers: dict[CompletedFetch, _HeldAnswer] = {}
         self._begun: set[_HeldAnswer] = set()  # some of it has been released, and some has not
         self._bytes: dict[TopicPartition, int] = {}
@@ -163,61 +165,84 @@ class FetchBuffer:
         answer = _HeldAnswer(size_bytes=sum(len(fetch.records) for fetch in fetches), left=set(fetches))
         with self._lock:
             for fetch in fetches:
-                self._fetches.append(fetch)
-                self._answers[fetch] = answer
                 tp, size_bytes = fetch.topic_partition, len(fetch.records)
+                self._lines.setdefault(tp, deque()).append(fetch)
+                self._answers[fetch] = answer
                 self._bytes[tp] = self._bytes.get(tp, 0) + size_bytes
                 self._size_bytes += size_bytes
 
-    def take(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
-        """The oldest fetch of a partition that is not withheld. Its bytes count until it is released."""
-        if not self._fetches:  # as a rule before a poll waits, and it asks each time
+    def front(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
+        """The oldest fetch of the partition whose turn it is; partitions that are withheld keep their place. It counts
+        as taken, and its bytes count, until it is released: until then it is the oldest of its partition."""
+        if not self._lines:  # as a rule before a poll waits, and it asks each time
             return None
         with self._lock:
-            fetch = next(self._not_withheld(withheld), None)
+            fetch = next(self._in_turn(withheld), None)
             if fetch is not None:
                 self._taken[fetch] = None
-                self._fetches.remove(fetch)
             return fetch
 
     def first(self, most: int, withheld: Container[TopicPartition] = ()) -> list[CompletedFetch]:
-        """Up to `most` fetches: those that `take` returns next, unless something changes before."""
+        """Up to `most` fetches that are not taken: those that come to the front next, unless something changes."""
         with self._lock:
-            return list(islice(self._not_withheld(withheld), most))
+            return list(islice((each for each in self._in_turn(withheld) if each not in self._taken), most))
 
-    def _not_withheld(self, withheld: Container[TopicPartition]) -> Iterator[CompletedFetch]:
-        return (fetch for fetch in self._fetches if fetch.topic_partition not in withheld)
-
-    def retake(self) -> list[CompletedFetch]:
-        """All fetches that are taken. After an exception the taker may not know of the last one."""
+    def end_turn(self, tp: TopicPartition) -> None:
+        """Have all other partitions take their turn before this one."""
         with self._lock:
-            for fetch in self._taken:
-                if fetch in self._fetches:  # the exception came between the two lines of `take`
-                    self._fetches.remove(fetch)
-            return list(self._taken)
+            if tp in self._lines:
+                self._lines.move_to_end(tp)
+
+    def has_others(self, tp: TopicPartition, withheld: Container[TopicPartition]) -> bool:
+        """Whether there are fetches of other partitions that are not withheld."""
+        with self._lock:
+            return any(line and other != tp and other not in withheld for other, line in self._lines.items())
+
+    def _in_turn(self, withheld: Container[TopicPartition]) -> Iterator[CompletedFetch]:
+        """The oldest fetch of each partition, then the second oldest of each, and so on."""
+        for place in count():
+            is_over = True
+            for tp, line in self._lines.items():
+                if place < len(line) and tp not in withheld:
+                    is_over = False
+                    yield line[place]
+            if is_over:
+                return
 
     def release(self, fetch: CompletedFetch) -> None:
-        """The fetch is collected, or dropped after `take`. Nothing happens the second time."""
+        """The fetch is collected, or not wanted any more, and its partition's turn is over. Nothing happens the second
+        time."""
         with self._lock:
             self._release(fetch)
             self._taken.pop(fetch, None)
+            self._leave(fetch)
+
+    def _leave(self, fetch: CompletedFetch) -> None:
+        tp = fetch.topic_partition
+        line = self._lines.get(tp)
+        if line and line[0] is fetch:
+            line.popleft()
+            self._lines.move_to_end(tp)
+        if line is not None and not line:
+            del self._lines[tp]
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what is buffered of these partitions."""
         with self._lock:
             if not any(tp in self._bytes for tp in partitions):
                 return
-            gone = set(partitions)
-            for fetch in self._fetches:
-                if fetch.topic_partition in gone:
+            for tp in partitions:
+                for fetch in [each for each in self._lines.get(tp, ()) if each not in self._taken]:
                     self._release(fetch)
-            self._fetches = deque(fetch for fetch in self._fetches if fetch.topic_partition not in gone)
+                    self._lines[tp].remove(fetch)
+                if tp in self._lines and not self._lines[tp]:
+                    del self._lines[tp]
 
     def clear(self) -> None:
         """Forget everything, taken fetches as well: the consumer is closed. To release those later does no harm."""
         with self._lock:
             self._size_bytes = 0
-            for each in (self._fetches, self._answers, self._begun, self._bytes, self._taken):
+            for each in (self._lines, self._answers, self._begun, self._bytes, self._taken):
                 each.clear()
         for child in self.children:
             child.clear()

@@ -76,29 +76,39 @@ class FetchCollector(Generic[K, V]):
         as well, so the network thread has to know."""
         return self._main.seek(tp, wanted, view) if len(self._sources) == 1 else None
 
-    def at_hand(self, view: AssignmentView, max_records: int) -> OpenFetch | None:
+    def at_hand(self, view: AssignmentView, max_records: int, now_ms: float) -> OpenFetch | None:
         """The fetch that has more records decoded than these; see `CursorCollector.at_hand`. None where several cursors
         share a poll."""
-        return None if view.children else self._main.at_hand(view, max_records)
+        return None if view.children else self._main.at_hand(view, max_records, now_ms)
 
     def take(self, at_hand: OpenFetch, view: AssignmentView, into: Pending[K, V], max_records: int) -> Collected[K, V]:
         """Add up to `max_records` records of that fetch to what is pending."""
         return self._main.collect_from(at_hand, view, into, max_records, keep_failures=self.keeps_failures)
 
     def collect(
-        self, view: AssignmentView, into: Pending[K, V], max_records: int, max_bytes: float | None = None
+        self,
+        view: AssignmentView,
+        into: Pending[K, V],
+        max_records: int,
+        now_ms: float,
+        max_bytes: float | None = None,
     ) -> None:
         """Add up to `max_records` records and `max_bytes` of all cursors together, by default as many bytes as a poll
         takes; see `CursorCollector.collect`."""
         max_bytes = self.max_bytes if max_bytes is None else max_bytes
         if not view.children:
-            self._main.collect(view, into, max_records, max_bytes, keep_failures=self.keeps_failures)
+            self._main.collect(view, into, max_records, max_bytes, now_ms, keep_failures=self.keeps_failures)
             return
         views = [view, *(child.beside(view) for child in view.children)]
-        self._share(dict(zip(self._sources, views, strict=False)), into, max_records, max_bytes)
+        self._share(dict(zip(self._sources, views, strict=False)), into, max_records, max_bytes, now_ms)
 
     def _share(
-        self, views: dict[_CursorShare[K, V], AssignmentView], into: Pending[K, V], left: int, left_bytes: float
+        self,
+        views: dict[_CursorShare[K, V], AssignmentView],
+        into: Pending[K, V],
+        left: int,
+        left_bytes: float,
+        now_ms: float,
     ) -> None:
         begin, portion = len(into), -(-left // PORTIONS)
         hungry = list(views)
@@ -110,7 +120,7 @@ class FetchCollector(Generic[K, V]):
                 # A cursor that is alone takes all: a poll in one piece costs less than one in portions.
                 max_records = min(left, portion) if len(hungry) > 1 else left
                 source.collector.collect(
-                    views[source], into, max_records, left_bytes, keep_failures=self.keeps_failures
+                    views[source], into, max_records, left_bytes, now_ms, keep_failures=self.keeps_failures
                 )
             except (CorruptPartitionError, KafkaError):
                 if not any(entry.records for entry in into[begin:]):

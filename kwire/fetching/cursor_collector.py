@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import MutableSequence
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias
 
+from kwire.clock import NEVER_MS
 from kwire.errors import KafkaError
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
@@ -27,6 +28,14 @@ if TYPE_CHECKING:
     from kwire.fetching.buffer import CompletedFetch, FetchBuffer
     from kwire.fetching.decode_ahead import DecodeAhead
     from kwire.fetching.open_fetch import CollectProgress, OpenFetch
+
+
+TURN_MS = 100.0
+"""How long a partition has the application to itself while others have records. An application that is fast enough to
+handle a whole fetch in this time changes the partition after each fetch alone."""
+MAX_PARTLY_HANDED_OUT = 4
+"""This many fetches may wait in the middle of what is decoded of them, for that takes memory. With more, a partition's
+turn goes on to the end of the decoded portion."""
 
 
 class Collected(NamedTuple, Generic[K, V]):
@@ -72,13 +81,21 @@ class CursorCollector(Generic[K, V]):
         self._decodes_ahead = is_free_threaded()
         self._ahead = self._decode_ahead() if self._decodes_ahead else OpenAhead(self._made)
         self._open: OpenFetch | None = None
+        self._turn_ends_ms = NEVER_MS
         # All that were taken and opened; the others wait until their partitions are not withheld any more.
         self._opened: dict[CompletedFetch, OpenFetch] = {}
         # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
         self._damaged: dict[TopicPartition, int] = {}
 
     def collect(
-        self, view: AssignmentView, into: Pending[K, V], max_records: int, max_bytes: float, *, keep_failures: bool
+        self,
+        view: AssignmentView,
+        into: Pending[K, V],
+        max_records: int,
+        max_bytes: float,
+        now_ms: float,
+        *,
+        keep_failures: bool,
     ) -> None:
         """Add up to `max_records` records to what is pending, and no more once they take `max_bytes`. With
         `keep_failures` those that cannot be deserialized are among them, with their error beside them.
@@ -91,12 +108,13 @@ class CursorCollector(Generic[K, V]):
         """
         settle_last(into)
         left, left_bytes, has_records = max_records, max_bytes, False
-        while left > 0 and left_bytes > 0 and (current := self._current(view)) is not None:
+        while left > 0 and left_bytes > 0 and (current := self._current(view, now_ms)) is not None:
             try:
                 entry = self.collect_from(current, view, into, left, keep_failures=keep_failures)
             except (CorruptPartitionError, KafkaError):
                 if has_records:
                     break  # the records first; the next call meets the error again
+                self._turn_ends_ms = NEVER_MS  # and so does each further one
                 raise
             if entry.records:
                 has_records = True
@@ -105,11 +123,11 @@ class CursorCollector(Generic[K, V]):
             if current.is_finished:
                 self._close(current)
 
-    def at_hand(self, view: AssignmentView, count: int) -> OpenFetch | None:
-        """The fetch that was collected from last, if more records than these are decoded of it, and may be collected.
-        An older one, of a partition that was paused until now, has its turn when those are through."""
+    def at_hand(self, view: AssignmentView, count: int, now_ms: float) -> OpenFetch | None:
+        """The fetch that was collected from last, if more records than these are decoded of it, and may be collected;
+        None if its turn may be over."""
         current = self._open
-        if current is None or current.progress.rows - current.progress.row <= count:
+        if current is None or current.progress.rows - current.progress.row <= count or now_ms >= self._turn_ends_ms:
             return None
         return current if self._may_go_on(current, view) else None
 
@@ -153,34 +171,49 @@ class CursorCollector(Generic[K, V]):
         progress = current.behind(count, chunk.next)
         return Collected(chunk, count, current, progress, progress.size_of(count))
 
-    def _current(self, view: AssignmentView) -> OpenFetch | None:
+    def _current(self, view: AssignmentView, now_ms: float) -> OpenFetch | None:
         """The fetch to go on with, after a look at what the view says of it."""
         current = self._open
-        if current is None or len(self._buffer.taken) > 1 or not self._may_go_on(current, view):
+        if current is None or not self._may_go_on(current, view) or self._ends_turn(current, view, now_ms):
             current = self._open = self._choose(view)
+            self._turn_ends_ms = now_ms + TURN_MS
         return current
+
+    def _ends_turn(self, current: OpenFetch, view: AssignmentView, now_ms: float) -> bool:
+        if now_ms < self._turn_ends_ms:
+            return False
+        tp = current.fetch.topic_partition
+        if not self._buffer.has_others(tp, view.withheld):
+            self._turn_ends_ms = now_ms + TURN_MS
+            return False
+        decoded = sum(each.progress.row < each.progress.rows for each in self._opened.values())
+        if current.progress.row < current.progress.rows and decoded >= MAX_PARTLY_HANDED_OUT:
+            return False
+        self._buffer.end_turn(tp)
+        return True
 
     def _may_go_on(self, opened: OpenFetch, view: AssignmentView) -> bool:
         fetch = opened.fetch
         return self._is_current(fetch, view) and fetch.topic_partition not in view.withheld and not opened.is_finished
 
     def _choose(self, view: AssignmentView) -> OpenFetch | None:
-        """The oldest fetch that may be collected: of those that are taken, then of the others."""
-        if self._opened or self._buffer.taken:
-            for released in self._opened.keys() - self._buffer.taken:
-                del self._opened[released]
-            for fetch in self._buffer.retake():
-                opened = self._opened.get(fetch)
-                if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
-                    self._release(fetch)
-                elif fetch.topic_partition not in view.withheld:
-                    return opened or self._opened_now(fetch)
-        while (taken := self._buffer.take(view.withheld)) is not None:
-            if self._is_current(taken, view):
-                return self._opened_now(taken)
-            self._release(taken)
+        """The fetch whose partition has its turn, of those that may be collected."""
+        self._release_stale(view)
+        while (fetch := self._buffer.front(view.withheld)) is not None:
+            if self._is_current(fetch, view):
+                return self._opened.get(fetch) or self._opened_now(fetch)
+            self._release(fetch)
         self._ahead.begin(())
         return None
+
+    def _release_stale(self, view: AssignmentView) -> None:
+        """Let go of what is taken and can have no turn any more, also of partitions that are paused."""
+        for released in self._opened.keys() - self._buffer.taken:
+            del self._opened[released]
+        for fetch in list(self._buffer.taken):
+            opened = self._opened.get(fetch)
+            if not self._is_current(fetch, view) or (opened is not None and opened.is_finished):
+                self._release(fetch)
 
     def _opened_now(self, fetch: CompletedFetch) -> OpenFetch:
         ahead = self._ahead.take(fetch)

@@ -94,7 +94,7 @@ def test_while_one_fetch_is_handed_out_the_next_one_is_decoded_if_there_is_no_lo
     buffer.put([fetched(0, 1, 2), fetched(3, 4, 5), fetched(6, 7, 8)])
     found: list[Collected[bytes, bytes]] = []
     for _ in range(9):
-        collector.collect(AssignmentView(epochs={A: AssignmentEpoch(1)}), found, 1, 1e9, keep_failures=False)
+        collector.collect(AssignmentView(epochs={A: AssignmentEpoch(1)}), found, 1, 1e9, 0.0, keep_failures=False)
     assert [entry.chunk.values() for entry in found] == [[str(offset).encode()] for offset in range(9)]
     assert threads - {threading.current_thread().name} == expected
 
@@ -105,7 +105,7 @@ def test_the_first_fetches_are_those_that_are_taken_next() -> None:
     buffer.put(fetches)
     assert buffer.first(2, {A}) == []
     assert buffer.first(2) == fetches[:2]
-    assert buffer.take() is fetches[0]
+    assert buffer.front() is fetches[0]
     assert buffer.first(2) == fetches[1:]
 
 

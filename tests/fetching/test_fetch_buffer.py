@@ -28,11 +28,12 @@ def answered(*answers: list[CompletedFetch]) -> FetchBuffer:
     return buffer
 
 
-def collect(buffer: FetchBuffer, paused: Collection[TopicPartition] = ()) -> None:
-    """As the application does: the oldest fetch, from beginning to end."""
-    taken = buffer.take(paused)
+def collect(buffer: FetchBuffer, paused: Collection[TopicPartition] = ()) -> CompletedFetch:
+    """As the application does: the fetch at the front, from beginning to end."""
+    taken = buffer.front(paused)
     assert taken is not None
     buffer.release(taken)
+    return taken
 
 
 def is_drained(buffer: FetchBuffer) -> bool:
@@ -43,23 +44,53 @@ def is_drained(buffer: FetchBuffer) -> bool:
     return refusal is not None
 
 
-def test_fetches_come_out_in_the_order_they_went_in() -> None:
-    buffer, fetches = FetchBuffer(), [fetch(A), fetch(B), fetch(A)]
+def test_fetches_of_a_partition_come_out_in_the_order_they_went_in() -> None:
+    buffer, fetches = FetchBuffer(), [fetch(A), fetch(A), fetch(A)]
     buffer.put(fetches)
-    assert [buffer.take(), buffer.take(), buffer.take(), buffer.take()] == [*fetches, None]
+    assert [collect(buffer) for _ in fetches] == fetches
+    assert buffer.front() is None
+
+
+def test_partitions_take_turns() -> None:
+    """However much of one the application has not taken yet."""
+    a, b = [fetch(A) for _ in range(4)], fetch(B)
+    buffer = answered(*([each] for each in a))
+    assert buffer.front() is a[0]
+    buffer.put([b])
+    assert buffer.first(3) == [b, a[1], a[2]]
+    assert [collect(buffer) for _ in range(3)] == [a[0], b, a[1]]
+
+
+def test_a_turn_may_end_in_the_middle_of_a_fetch() -> None:
+    a, b = fetch(A), fetch(B)
+    buffer = answered([a], [b])
+    assert buffer.front() is a
+    assert buffer.has_others(A, ())
+    assert not buffer.has_others(A, {B})
+    buffer.end_turn(A)
+    assert buffer.front() is b
+    buffer.end_turn(B)
+    assert buffer.front() is a
+    assert list(buffer.taken) == [a, b]
+
+
+def test_the_front_stays_the_same_until_it_is_released() -> None:
+    """An exception of a signal handler may strike before anybody has noted which one it was."""
+    buffer = answered([fetch(A), fetch(B)])
+    assert buffer.front() is buffer.front()
 
 
 def test_withheld_partitions_are_passed_by_and_keep_their_order() -> None:
     buffer, fetches = FetchBuffer(), [fetch(A), fetch(B), fetch(A)]
     buffer.put(fetches)
-    assert buffer.take({A}) is fetches[1]
-    assert buffer.take({A}) is None
-    assert [buffer.take(), buffer.take()] == [fetches[0], fetches[2]]
+    assert collect(buffer, {A}) is fetches[1]
+    assert buffer.front({A}) is None
+    assert [collect(buffer), collect(buffer)] == [fetches[0], fetches[2]]
 
 
 def test_bytes_count_until_they_are_released() -> None:
     buffer = answered([fetch(A, 100)], [fetch(B, 50)])
-    taken = buffer.take()
+    taken = buffer.front()
     assert buffer.size_bytes == 150
     assert taken is not None
     buffer.release(taken)
@@ -124,14 +155,14 @@ def test_room_is_reported_where_paused_partitions_leave_little() -> None:
 
 def test_dropping_forgets_a_partition_and_its_bytes_but_not_what_is_being_collected() -> None:
     buffer = answered([fetch(A, 100)], [fetch(A, 10)], [fetch(B, 50)])
-    taken = buffer.take()
+    taken = buffer.front()
     buffer.drop({A})
     assert buffer.size_bytes == 150
     assert taken is not None
     buffer.release(taken)
     assert buffer.size_bytes == 50
-    assert buffer.take() is not None
-    assert buffer.take() is None
+    assert collect(buffer).topic_partition == B
+    assert buffer.front() is None
 
 
 def test_dropping_what_is_not_there_changes_nothing() -> None:
@@ -144,11 +175,11 @@ def test_dropping_what_is_not_there_changes_nothing() -> None:
 
 def test_a_buffer_that_is_cleared_holds_nothing_and_a_late_release_does_no_harm() -> None:
     buffer = answered([fetch(A, 10), fetch(B, 5)], [fetch(A, 7)])
-    taken = buffer.take()
+    taken = buffer.front()
     assert taken is not None
     for _ in range(2):
         buffer.clear()
-        assert buffer.take() is None
+        assert buffer.front() is None
         assert (list(buffer.taken), buffer.size_bytes) == ([], 0)
         buffer.release(taken)
     buffer.put([fetch(C, 3)])
@@ -166,7 +197,7 @@ def test_room_is_reported_once_when_a_quarter_is_free_and_only_if_somebody_lacke
     assert not is_drained(buffer)
     assert buffer.room_bytes(120, ()) == 0
     reported = []
-    while (taken := buffer.take()) is not None:
+    while (taken := buffer.front()) is not None:
         buffer.release(taken)
         reported.append(is_drained(buffer))
     assert reported == [True, False, False, False]
@@ -193,7 +224,7 @@ def test_two_threads_lose_no_fetch_and_no_byte() -> None:
     producer.start()
     taken: list[CompletedFetch] = []
     while len(taken) < rounds:
-        one = buffer.take()
+        one = buffer.front()
         if one is not None:
             taken.append(one)
             buffer.release(one)

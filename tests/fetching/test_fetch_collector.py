@@ -13,7 +13,7 @@ from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.events import AssignmentView, Delivered
 from kwire.fetching.buffer import CompletedFetch, FetchBuffer
 from kwire.fetching.collector import FetchCollector
-from kwire.fetching.cursor_collector import Collected
+from kwire.fetching.cursor_collector import MAX_PARTLY_HANDED_OUT, TURN_MS, Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from tests.record_batches import ABORT, COMMIT, batch, damaged, marker, misframed, transactional
 else:
     from record_batches import ABORT, COMMIT, batch, damaged, marker, misframed, transactional
+
+
+def refusing(value: bytes) -> bytes:
+    if value == b"0":
+        raise ValueError("not this one")
+    return value
+
 
 pytestmark = pytest.mark.usefixtures("in_c_and_in_python", "few_and_many_batches")
 
@@ -49,6 +56,7 @@ class Harness:
         value: Callable[[bytes], bytes] | None = None,
     ) -> None:
         self.max_records = max_poll_records
+        self.now_ms = 0.0
         self.buffer = FetchBuffer()
         self.pending: list[Collected[bytes, bytes]] = []
         self.epochs: dict[TopicPartition, AssignmentEpoch] = dict.fromkeys((A, B), AssignmentEpoch(1))
@@ -84,10 +92,11 @@ class Harness:
         """The values by chunk, and the positions behind what was delivered."""
         view = AssignmentView(epochs=dict(self.epochs), withheld=frozenset(self.paused))
         try:
-            if self.looks_at_hand and (opened := self.collector.at_hand(view, self.max_records)) is not None:
+            opened = self.collector.at_hand(view, self.max_records, self.now_ms) if self.looks_at_hand else None
+            if opened is not None:
                 self.collector.take(opened, view, self.pending, self.max_records)
             else:
-                self.collector.collect(view, self.pending, self.max_records)
+                self.collector.collect(view, self.pending, self.max_records, self.now_ms)
         except CorruptPartitionError as corrupt:
             self.collector.note_damage(corrupt)
             raise
@@ -198,7 +207,7 @@ def test_a_part_of_a_batch_at_the_end_is_not_there(harness: Harness) -> None:
 def at_hand(harness: Harness) -> int | None:
     """From where the next poll can take all of its records as they are decoded."""
     view = AssignmentView(epochs=harness.epochs, withheld=frozenset(harness.paused))
-    found = harness.collector.at_hand(view, harness.max_records)
+    found = harness.collector.at_hand(view, harness.max_records, 0.0)
     return None if found is None else found.progress.position.offset
 
 
@@ -224,6 +233,72 @@ def test_what_was_fetched_for_an_older_assignment_is_not_at_hand() -> None:
     harness.epochs[A] = AssignmentEpoch(2)
     assert at_hand(harness) is None
     harness.collect()
+
+
+# --- turns ------------------------------------------------------------------------------------------------------
+
+
+def polled(harness: Harness, polls: int, each_ms: float) -> list[str]:
+    """The partition of each poll's records, with an application that handles them for so long."""
+    found = []
+    for _ in range(polls):
+        found += [name for name, _ in harness.collect()[0]]
+        harness.now_ms += each_ms
+    return found
+
+
+def with_backlog(*partitions: TopicPartition) -> Harness:
+    """Polls of two records; one fetch of ten of each partition."""
+    harness = Harness(max_poll_records=2)
+    harness.epochs = dict.fromkeys(partitions, AssignmentEpoch(1))
+    for tp in partitions:
+        harness.put(tp, 0, batch(*range(10)))
+    return harness
+
+
+def test_a_slow_application_gets_records_of_another_partition_within_a_turn() -> None:
+    """It need not have handled first what is buffered of the one before."""
+    harness = with_backlog(A)
+    harness.epochs[B] = AssignmentEpoch(1)
+    harness.put(A, 10, batch(*range(10, 20)))
+    assert polled(harness, 2, TURN_MS / 2) == ["a-0", "a-0"]
+    harness.put(B, 0, batch(0))
+    assert polled(harness, 3, TURN_MS / 2) == ["b-0", "a-0", "a-0", "a-0"]
+
+
+def test_partitions_of_a_slow_application_take_turns() -> None:
+    harness = with_backlog(A, B)
+    assert polled(harness, 8, TURN_MS / 2) == ["a-0", "a-0", "b-0", "b-0"] * 2
+    assert polled(harness, 2, TURN_MS / 2) == ["a-0", "b-0"]
+
+
+def test_a_fast_application_reads_a_fetch_to_its_end() -> None:
+    assert polled(with_backlog(A, B), 10, TURN_MS / 100) == ["a-0"] * 5 + ["b-0"] * 5
+
+
+def test_a_partition_that_is_alone_or_beside_paused_ones_goes_on() -> None:
+    harness = with_backlog(A, B)
+    harness.paused = {B}
+    assert polled(harness, 5, 2 * TURN_MS) == ["a-0"] * 5
+
+
+def test_few_fetches_wait_in_the_middle_of_what_is_decoded() -> None:
+    """The turn of the next one goes on to the end of its portion, for each that waits takes memory."""
+    partitions = [TopicPartition("a", number) for number in range(MAX_PARTLY_HANDED_OUT + 1)]
+    first = [f"a-{number}" for number in range(MAX_PARTLY_HANDED_OUT)]
+    found = polled(with_backlog(*partitions), 25, TURN_MS)
+    assert found[: len(first) + 4] == [*first, *first[-1:] * 4]
+    assert {name: found.count(name) for name in found} == {str(tp): 5 for tp in partitions}
+
+
+def test_an_error_is_raised_again_however_late_the_next_poll_is() -> None:
+    harness = Harness(value=refusing)
+    harness.put(A, 0, batch(0))
+    harness.put(B, 0, batch(1))
+    for _ in range(3):
+        with pytest.raises(RecordDeserializationError):
+            harness.collect()
+        harness.now_ms += 2 * TURN_MS
 
 
 # --- compaction -------------------------------------------------------------------------------------------------

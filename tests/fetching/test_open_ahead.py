@@ -84,7 +84,7 @@ def poll(
     found: list[Collected[bytes, bytes]] = []
     epochs = {TopicPartition("a", number): AssignmentEpoch(1) for number in range(10)}
     view = AssignmentView(epochs=epochs, withheld=frozenset(withheld))
-    collector.collect(view, found, max_records, 1e9, keep_failures=False)
+    collector.collect(view, found, max_records, 1e9, 0.0, keep_failures=False)
     return [value for entry in found for value in entry.chunk.values()]
 
 

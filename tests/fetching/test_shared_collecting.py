@@ -80,7 +80,7 @@ class Cursors:
 
     def chunks(self, view: AssignmentView = VIEW) -> list[PartitionRecords[bytes, bytes]]:
         pending: list[Collected[bytes, bytes]] = []
-        self.collector.collect(view, pending, MOST)
+        self.collector.collect(view, pending, MOST, 0.0)
         return [entry.chunk for entry in pending]
 
 
@@ -109,9 +109,9 @@ def test_nothing_is_at_hand_for_one_of_several(cursors: Cursors) -> None:
     """The others would wait until it has no more."""
     cursors.fetch(Cursor.MAIN, batch(*range(500, 520)), at=500)
     cursors.collect()
-    assert cursors.collector.at_hand(VIEW, MOST) is None
+    assert cursors.collector.at_hand(VIEW, MOST, 0.0) is None
     alone = AssignmentView(epochs={TP: MAIN_EPOCH})
-    assert cursors.collector.at_hand(alone, MOST) is not None
+    assert cursors.collector.at_hand(alone, MOST, 0.0) is not None
 
 
 def test_all_together_have_enough_with_the_bytes_of_one_poll() -> None:

@@ -53,7 +53,7 @@ class Line:
         assert on_arrival is not None
         on_arrival(arrival_ms)
         self.scenario.answer(FetchRequest, FetchResponse(session_id=7, responses=[topic] if records else []))
-        while (fetch := self.scenario.buffer.take()) is not None:
+        while (fetch := self.scenario.buffer.front()) is not None:
             self.scenario.buffer.release(fetch)
         self.scenario.turn()
 

@@ -78,7 +78,7 @@ def fetched_from(scenario: Scenario) -> list[int]:
 
 def buffered(scenario: Scenario) -> list[tuple[TopicPartition, int]]:
     found = []
-    while (fetch := scenario.buffer.take()) is not None:
+    while (fetch := scenario.buffer.front()) is not None:
         found.append((fetch.topic_partition, fetch.fetch_offset))
         scenario.buffer.release(fetch)
     return found
@@ -316,7 +316,7 @@ def test_records_go_into_the_buffer_and_the_next_fetch_begins_behind_them(one_br
     answer(one_broker, data(0, batch(0, 1) + batch(2, end=9), last_stable_offset=50, aborted_transactions=aborted))
     assert one_broker.data_notices == 1
     assert wanted(one_broker) == {0: 10}
-    fetch = one_broker.buffer.take()
+    fetch = one_broker.buffer.front()
     assert fetch is not None
     assert (fetch.epoch, fetch.fetch_offset, fetch.aborted) == (one_broker.partition(O0).epoch, 0, ((3, 1),))
     partition = one_broker.partition(O0)
@@ -328,8 +328,10 @@ def test_records_go_into_the_buffer_and_the_next_fetch_begins_behind_them(one_br
 def test_a_fetch_knows_the_leader_epoch_of_what_lies_in_front_of_it(one_broker: Scenario) -> None:
     answer(one_broker, data(0, batch(0, 1, epoch=4)))
     answer(one_broker, data(0, batch(2, epoch=5)))
-    first, second = one_broker.buffer.take(), one_broker.buffer.take()
+    first = one_broker.buffer.front()
     assert first is not None
+    one_broker.buffer.release(first)
+    second = one_broker.buffer.front()
     assert second is not None
     assert (first.fetch_epoch, second.fetch_epoch) == (None, 4)
 

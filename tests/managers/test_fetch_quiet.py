@@ -82,7 +82,7 @@ def first_answer(scenario: Scenario, *lively: PartitionData) -> None:
 
 def buffered(scenario: Scenario) -> list[tuple[int, int]]:
     found = []
-    while (fetch := scenario.buffer.take()) is not None:
+    while (fetch := scenario.buffer.front()) is not None:
         found.append((fetch.topic_partition.partition, fetch.fetch_offset))
         scenario.buffer.release(fetch)
     return found

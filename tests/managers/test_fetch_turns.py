@@ -56,7 +56,7 @@ class CrampedBroker:
         ]
         answer = FetchResponse(error_code=context.error, session_id=context.session_id, responses=topics)
         scenario.answer(FetchRequest, answer)
-        while (fetch := scenario.buffer.take()) is not None:
+        while (fetch := scenario.buffer.front()) is not None:
             scenario.buffer.release(fetch)
         scenario.advance(1_000)
 

@@ -152,7 +152,7 @@ class Broker:
     def collect(self) -> None:
         """The application takes what there is, and waits for more."""
         buffer = self.scenario.buffer
-        while (fetch := buffer.take(self.scenario.subscription.view.withheld)) is not None:
+        while (fetch := buffer.front(self.scenario.subscription.view.withheld)) is not None:
             partition = self.scenario.subscription.partitions.get(fetch.topic_partition)
             if partition is not None and partition.epoch == fetch.epoch:
                 self.collected[fetch.topic_partition].append(fetch.fetch_offset)

@@ -45,7 +45,7 @@ def polled(**fetched: bytes) -> Records[bytes, bytes]:
             buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True
         )
         found: list[Collected[bytes, bytes]] = []
-        collector.collect(AssignmentView(epochs={T0: EPOCH}), found, 500)
+        collector.collect(AssignmentView(epochs={T0: EPOCH}), found, 500, 0.0)
         chunks += [replace(entry.chunk, cursor=Cursor(name)) for entry in found]
     return Records(chunks)
 

@@ -54,7 +54,7 @@ def polled(*fetched: tuple[TopicPartition, bytes]) -> Records[bytes, bytes]:
         buffer, Deserializers(key=None, value=None), read_committed=False, check_crcs=True
     )
     pending: list[Collected[bytes, bytes]] = []
-    collector.collect(AssignmentView(epochs=dict.fromkeys((T0, T1), EPOCH)), pending, 500)
+    collector.collect(AssignmentView(epochs=dict.fromkeys((T0, T1), EPOCH)), pending, 500, 0.0)
     return Records(entry.chunk for entry in pending)
 
 

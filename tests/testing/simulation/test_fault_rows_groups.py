@@ -12,7 +12,6 @@ from kwire.errors import (
     FencedInstanceIdError,
     UnreleasedInstanceIdError,
 )
-from kwire.fetching.collector import FetchCollector
 from kwire.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
 from kwire.testing.cluster.batches import build_batch
@@ -193,11 +192,6 @@ def reads_slowly_within_bounds(script: Script, *, brokers: int) -> None:
 
 def held_bytes(consumer: BytesConsumer) -> int:
     """What the consumer's fetches keep in memory: the frames that they are views of, each once."""
-    collector = consumer._session.polling._collector
-    assert isinstance(collector, FetchCollector)
-    fetches = [
-        *consumer._session.link.buffer._fetches,
-        *([collector._main._open.fetch] if collector._main._open is not None else []),
-    ]
+    fetches = [fetch for line in consumer._session.link.buffer._lines.values() for fetch in line]
     frames = [memoryview(fetch.records).obj for fetch in fetches]
     return sum(memoryview(frame).nbytes for frame in {id(frame): frame for frame in frames}.values())

@@ -200,11 +200,12 @@ def test_a_bug_that_forgets_records_is_found(monkeypatch: pytest.MonkeyPatch) ->
         self: FetchCollector[bytes, bytes],
         view: AssignmentView,
         into: list[Collected[bytes, bytes]],
-        most: int,
-        most_bytes: float | None = None,
+        max_records: int,
+        now_ms: float,
+        max_bytes: float | None = None,
     ) -> None:
         nonlocal calls
-        collect(self, view, into, most, most_bytes)
+        collect(self, view, into, max_records, now_ms, max_bytes)
         calls += bool(into)
         if into and calls % 4 == 0:
             empty = [replace(entry.chunk, columns=entry.chunk.columns.slice(0, 0)) for entry in into]
