@@ -20,13 +20,16 @@ from kwire.metrics.consumed import NO_LOG, AnswerCounts, LogSpan
 from kwire.model import Cursor
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterator
+    from collections.abc import Collection, Container, Iterable, Iterator
 
     from kwire.model import TopicPartition
     from kwire.protocol.record_batch import Buffer
 
 # A full buffer is refilled once a quarter is free: fewer, larger fetches than topping up after every poll.
 REFILL_SHARE = 0.75
+# This share is kept for partitions of which nothing is buffered, so that a slow application hears of their records
+# before it has handled all that is buffered of others.
+RESERVED_SHARE = 1 / 8
 # However much is withheld, this share of the limit may be held beside it: 1 MiB, what a partition may answer in Java.
 MIN_SHARE = 1 / 64
 
@@ -79,11 +82,13 @@ class FetchBuffer:
 
     Attributes:
         limit_bytes: How much may be fetched ahead; the network thread's.
+        tells_run_out: Whether `drained` tells also when nothing is left of a partition; the network thread's.
     """
 
     def __init__(self, children: int = 0) -> None:
         self.children = tuple(FetchBuffer() for _ in range(children))
         self.limit_bytes = 0
+        self.tells_run_out = False
         self._lock = Lock()
         # Each partition's fetches. The partitions stand in the order of their turns.
         self._lines: OrderedDict[TopicPartition, deque[CompletedFetch]] = OrderedDict()
@@ -94,6 +99,7 @@ class FetchBuffer:
         self._taken: dict[CompletedFetch, None] = {}
         self._is_counting = False
         self._refusal: NoRoom | None = None
+        self._has_run_out = False  # nothing is left of a partition, since somebody was told last
 
     @property
     def size_bytes(self) -> int:
@@ -119,26 +125,44 @@ class FetchBuffer:
             self._refusal = NoRoom(limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
 
+    def has_room_again(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> bool:
+        """Whether so much is free that the buffer is to be refilled. If not, it remembers that somebody waits for that:
+        see `drained`."""
+        with self._lock:
+            refusal = NoRoom(limit_bytes, withheld)
+            self._refusal = None if self._is_over(refusal) else refusal
+            return self._refusal is None
+
+    def held(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of which something is buffered."""
+        with self._lock:
+            self._count_again_if_cut_short()
+            return [tp for tp in partitions if tp in self._bytes]
+
     def waiting_bytes(self, withheld: Collection[TopicPartition]) -> int:
         """What the application has not taken, of all that it can take. With nothing, it waits or is about to."""
         with self._lock:
             return self._counted_bytes(withheld)
 
     def drained(self) -> NoRoom | None:
-        """The last refusal, if there is room again. None: nothing was refused, or there is still no room. The answer is
-        the same until `drain_told`."""
+        """The last refusal, if there is room again, or with `tells_run_out` if nothing is left of a partition. None:
+        nothing was refused, or there is still no room. The answer is the same until `drain_told`."""
         refusal = self._refusal
         if refusal is None:  # almost always, and every poll asks
             return None
         with self._lock:
-            counted_bytes = self._counted_bytes(refusal.withheld)
-            limit_bytes = self._limit_beside_withheld(refusal.limit_bytes, counted_bytes)
-            return None if counted_bytes > limit_bytes * REFILL_SHARE else refusal
+            has_news = (self.tells_run_out and self._has_run_out) or self._is_over(refusal)
+            return refusal if has_news else None
+
+    def _is_over(self, refusal: NoRoom) -> bool:
+        counted_bytes = self._counted_bytes(refusal.withheld)
+        return counted_bytes <= self._limit_beside_withheld(refusal.limit_bytes, counted_bytes) * REFILL_SHARE
 
     def drain_told(self, refusal: NoRoom) -> None:
         """The network thread knows that this refusal is over."""
         with self._lock:
-            if self._refusal is refusal:
+            self._has_run_out = False
+            if self._refusal is refusal and self._is_over(refusal):
                 self._refusal = None
 
     def _counted_bytes(self, withheld: Collection[TopicPartition]) -> int:
@@ -266,6 +290,7 @@ class FetchBuffer:
         self._bytes[tp] -= size_bytes
         if not self._bytes[tp]:
             del self._bytes[tp]
+            self._has_run_out = True
         answer.left.remove(fetch)
         answer.released_bytes += size_bytes
         if answer.left:

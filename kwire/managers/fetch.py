@@ -19,7 +19,7 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import RESERVED_SHARE, CompletedFetch, FetchBuffer
 from kwire.fetching.idle_partitions import MANY_PARTITIONS
 from kwire.fetching.session import FetchSession, FetchSpec, Told
 from kwire.holds import Hold
@@ -57,6 +57,9 @@ ANSWER_SHARE_PER_CONNECTION = 2
 MIN_PARTITION_BYTES = 1024 * 1024
 MAX_PARTITION_BYTES = 4 * MIN_PARTITION_BYTES
 READ_COMMITTED_MIN_VERSION = 4
+PATIENCE_MS = 100.0
+"""When the buffer has been full for this long, the application is slow. From then on partitions of which nothing is
+buffered are fetched beside it."""
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -131,6 +134,9 @@ class FetchManager:
         """No leader has served their new position yet, so it is not known which topic id it belongs to."""
         self._untold: set[TopicPartition] = set()
         """No answer has told where their log ends."""
+        self._set_aside: set[TopicPartition] = set()
+        """Partitions with buffered records, while the buffer has no room for more of them."""
+        self._full_since_ms = NEVER_MS
         self._partition_bytes = 0
         self.may_poll_early = False
         self._turn = 0
@@ -147,12 +153,22 @@ class FetchManager:
         self.may_poll_early = False
         self._unblock(now_ms)
         self._subscription.touched.update(self._connections.misplaced(now_ms))
+        self._end_setting_aside()
         self._take_changes(now_ms)
         busy = [connection for connection in self._connections if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
-        max_bytes = self._answer_bytes(len(busy), len(ready)) if ready else 0
+        max_bytes = self._answer_bytes(len(busy), len(ready)) if ready and not self._set_aside else 0
+        if ready:
+            self._note_room(max_bytes, now_ms)
+        if ready and not max_bytes and self._buffer.tells_run_out:
+            ready = self._set_buffered_aside(ready)
+            max_bytes = self._reserved_bytes(len(ready)) if ready else 0
         requests = self._requests(ready, max_bytes, now_ms) if max_bytes else []
-        wakes_ms = (*self._blocked.values(), *(connection.request.wake_at_ms for connection in busy))
+        wakes_ms = (
+            *self._blocked.values(),
+            *(connection.request.wake_at_ms for connection in busy),
+            self._full_since_ms + PATIENCE_MS,
+        )
         # What is ready and finds no room waits for room, not for a time.
         return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
 
@@ -170,12 +186,56 @@ class FetchManager:
         the others from the rest.
         """
         limit_bytes = self._buffer.limit_bytes
-        due_bytes = min(sum(connection.due_bytes for connection in self._connections), limit_bytes // 2)
-        room_bytes = self._buffer.room_bytes(limit_bytes - due_bytes, self._subscription.view.withheld)
+        room_bytes = self._buffer.room_bytes(self._usual_limit_bytes, self._subscription.view.withheld)
         if room_bytes <= 0:
             return 0
         share_bytes = limit_bytes // max(ANSWER_SHARE, ANSWER_SHARE_PER_CONNECTION * busy)
         return max(1, min(self._config.fetch_max_bytes, room_bytes // ready, share_bytes))
+
+    @property
+    def _usual_limit_bytes(self) -> int:
+        """How much may be buffered, without what is reserved: for answers that are due, and for partitions of which
+        nothing is buffered."""
+        limit_bytes = self._buffer.limit_bytes
+        due_bytes = min(sum(connection.due_bytes for connection in self._connections), limit_bytes // 2)
+        return limit_bytes - due_bytes - int(limit_bytes * RESERVED_SHARE)
+
+    def _note_room(self, max_bytes: int, now_ms: float) -> None:
+        """The buffer has room, or it has been full for so long: a fast application makes room in a moment."""
+        if max_bytes:
+            self._full_since_ms, self._buffer.tells_run_out = NEVER_MS, False
+        else:
+            self._full_since_ms = min(self._full_since_ms, now_ms)
+            self._buffer.tells_run_out = now_ms >= self._full_since_ms + PATIENCE_MS
+
+    def _reserved_bytes(self, ready: int) -> int:
+        """How large the answer on each ready connection may be when there is no room but what is reserved."""
+        used_bytes = self._buffer.waiting_bytes(self._subscription.view.withheld)
+        due_bytes = sum(connection.due_bytes for connection in self._connections)
+        reserved_bytes = int(self._buffer.limit_bytes * RESERVED_SHARE)
+        room_bytes = min(self._buffer.limit_bytes - used_bytes - due_bytes, reserved_bytes)
+        return max(0, min(self._config.fetch_max_bytes, room_bytes // ready))
+
+    def _set_buffered_aside(self, ready: list[FetchConnection]) -> list[FetchConnection]:
+        """Fetch those partitions alone of which nothing is buffered: the connections that have some."""
+        hungry = []
+        for connection in ready:
+            buffered = self._buffer.held(connection.session.wanted)
+            if len(buffered) < len(connection.session.wanted):
+                hungry.append(connection)
+                self._set_aside.update(buffered)
+                for tp in buffered:
+                    self._connections.remove(tp)
+        return hungry
+
+    def _end_setting_aside(self) -> None:
+        """When there is room again, fetch everything; until then, what has a new position, or nothing buffered."""
+        if not self._set_aside:
+            return
+        has_room = self._buffer.has_room_again(self._usual_limit_bytes, self._subscription.view.withheld)
+        still = set() if has_room else set(self._buffer.held(self._set_aside))
+        self._subscription.touched.update(self._set_aside - still)
+        self._set_aside -= self._subscription.touched
 
     def poll_on_close(self) -> list[AnyUnsentRequest]:
         """Requests that end the sessions, so that the brokers need not wait for them to grow old."""

@@ -166,7 +166,7 @@ class PartitionDescriber:
     def _at_position(self, partition: AssignedPartition, *, is_answered: bool) -> Iterator[Cause]:
         lag = partition.lag(read_committed=self._read_committed)
         if partition.is_ahead:
-            text = f"all up to offset {partition.fetch_offset} is fetched, and the application has not come back for it"
+            text = f"records are fetched up to offset {partition.fetch_offset}, and wait until a poll returns them"
             yield Cause(kind=CauseKind.NOT_TAKEN, text=text)
         elif partition.stop_offset is not None and partition.fetch_offset >= partition.stop_offset:
             yield Cause(kind=CauseKind.AT_END, text=f"all of it is fetched up to offset {partition.stop_offset}")

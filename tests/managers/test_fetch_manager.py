@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import ceil
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -11,7 +12,9 @@ import pytest
 from kwire.config.consumer_config import MIB
 from kwire.errors import BrokerError, CorruptRecordError, DisconnectError, KafkaError, TopicAuthorizationError
 from kwire.events import AssignRanges, BufferDrained, EnforceRebalance, Reply, SetHold
+from kwire.fetching.buffer import RESERVED_SHARE
 from kwire.holds import Hold
+from kwire.managers.fetch import PATIENCE_MS
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -448,12 +451,14 @@ def test_what_other_brokers_are_asked_for_takes_room(make_scenario: MakeScenario
     """It may come in the next moment. With what each had been asked for beside a buffer that was empty then, five
     brokers filled one of 400 KB with 570."""
     records = batch(0, 1, 2)
-    limit_bytes = len(records) * 3 // 2
+    limit_bytes = len(records) * 2
     scenario = make_scenario(fetch_buffer_bytes=limit_bytes)
     scenario.start_fetching(O0, O1)
     assert max_bytes_asked_for(scenario) == [limit_bytes // 4, limit_bytes // 4]
     answer(scenario, data(0, records))
-    assert max_bytes_asked_for(scenario) == [limit_bytes // 4, limit_bytes - len(records) - limit_bytes // 4]
+    reserved_bytes = int(limit_bytes * RESERVED_SHARE)
+    left_bytes = limit_bytes - reserved_bytes - len(records) - limit_bytes // 4
+    assert max_bytes_asked_for(scenario) == [limit_bytes // 4, left_bytes]
 
 
 def test_what_all_brokers_are_asked_for_leaves_half_of_the_buffer(make_scenario: MakeScenario) -> None:
@@ -479,6 +484,79 @@ def test_a_seek_makes_room(make_scenario: MakeScenario) -> None:
     answer(scenario, data(0, records))
     scenario.seek(O0, 50)
     assert wanted(scenario) == {0: 50}
+
+
+# --- partitions of which nothing is buffered ------------------------------------------------------------------
+
+
+def with_no_room_but_the_reserved(make_scenario: MakeScenario, records: bytes) -> Scenario:
+    """One partition's records fill the buffer up to what is reserved; the other one has none."""
+    scenario = make_scenario(fetch_buffer_bytes=ceil(len(records) / (1 - RESERVED_SHARE)))
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1)
+    answer(scenario, data(0, records), data(1, high_watermark=0))
+    assert not scenario.pending(FetchRequest)
+    scenario.advance(PATIENCE_MS)
+    return scenario
+
+
+def collect(scenario: Scenario, tp: TopicPartition, others: TopicPartition) -> None:
+    """As the application does, which tells the network thread if there is room, or a partition has run out."""
+    fetch = scenario.buffer.front({others})
+    assert fetch is not None
+    assert fetch.topic_partition == tp
+    scenario.buffer.release(fetch)
+    if (refusal := scenario.buffer.drained()) is not None:
+        scenario.post(BufferDrained())
+        scenario.buffer.drain_told(refusal)
+
+
+def test_a_partition_without_buffered_records_is_fetched_beside_others_that_fill_the_buffer(
+    make_scenario: MakeScenario,
+) -> None:
+    """A slow application hears of its records before it has handled all that is buffered of the others."""
+    records = batch(*range(100))
+    scenario = with_no_room_but_the_reserved(make_scenario, records)
+    assert (wanted(scenario), forgotten(scenario)) == ({}, [0])
+    (asked_bytes,) = max_bytes_asked_for(scenario)
+    assert 0 < asked_bytes <= scenario.buffer.limit_bytes - len(records)
+
+
+def test_once_its_records_are_taken_it_is_fetched_on_though_there_is_still_no_room(make_scenario: MakeScenario) -> None:
+    scenario = with_no_room_but_the_reserved(make_scenario, batch(*range(100)))
+    answer(scenario, data(1, batch(0), high_watermark=1))
+    assert not scenario.pending(FetchRequest)
+    collect(scenario, O1, others=O0)
+    assert (wanted(scenario), forgotten(scenario)) == ({1: 1}, [])
+
+
+def test_when_there_is_room_again_the_others_do_not_wait_for_its_fetch(make_scenario: MakeScenario) -> None:
+    scenario = with_no_room_but_the_reserved(make_scenario, batch(*range(100)))
+    collect(scenario, O0, others=O1)
+    assert [sent.destination.channel for sent in scenario.pending(FetchRequest)] == [Channel.FETCH, Channel.NEW_FETCH]
+    assert [topic.partitions[0].fetch_offset for topic in scenario.requests(FetchRequest)[1].topics] == [100]
+
+
+def test_what_is_sought_while_it_is_set_aside_is_fetched_there(make_scenario: MakeScenario) -> None:
+    scenario = with_no_room_but_the_reserved(make_scenario, batch(*range(100)))
+    scenario.seek(O0, 500)
+    (sought,) = [topic.partitions[0] for topic in scenario.requests(FetchRequest)[-1].topics]
+    assert (sought.partition, sought.fetch_offset) == (0, 500)
+
+
+def test_a_fast_application_is_waited_for(make_scenario: MakeScenario) -> None:
+    """A session that changes for each partition that has run out would cost more than the moment."""
+    records = batch(*range(100))
+    scenario = make_scenario(fetch_buffer_bytes=ceil(2 * len(records) / (1 - RESERVED_SHARE)))
+    scenario.topics["orders"] = (1, 1)
+    scenario.start_fetching(O0, O1)
+    answer(scenario, data(0, records), data(1, records))
+    assert not scenario.pending(FetchRequest)
+    collect(scenario, O0, others=O1)
+    scenario.advance(PATIENCE_MS / 2)
+    assert not scenario.pending(FetchRequest)
+    collect(scenario, O1, others=O0)
+    assert (wanted(scenario), forgotten(scenario)) == ({0: 100, 1: 100}, [])
 
 
 def pause(scenario: Scenario, *partitions: TopicPartition, paused: bool = True) -> None:

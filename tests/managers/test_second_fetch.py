@@ -406,7 +406,7 @@ def test_an_application_that_has_fallen_behind_needs_it_no_more(make_scenario: C
 
 
 def test_an_application_that_has_fallen_behind_is_sent_nothing_twice(make_scenario: Callable[..., Scenario]) -> None:
-    broker = Broker(make_scenario(fetch_buffer_bytes=800))
+    broker = Broker(make_scenario(fetch_buffer_bytes=1_000))
     broker.split()
     for channel in (Channel.SECOND_FETCH, Channel.FETCH, Channel.FETCH, Channel.SECOND_FETCH, Channel.FETCH):
         broker.answer(channel)
