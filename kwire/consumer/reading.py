@@ -14,7 +14,8 @@ from kwire.consumer.sync import Consumer
 from kwire.errors import InvalidArgumentError, KafkaTimeoutError, LogTruncationError
 from kwire.model import K, Record, TopicPartition, V
 
-POLL_SECONDS = 1.0
+# A log may end in what nobody may see, such as aborted records: the position moves behind it, and no poll returns.
+POLL_SECONDS = 0.05
 # Milliseconds since 1970, of the years 2001 to 2286. As a rule no topic has so many records.
 AS_MILLISECONDS = range(10**12, 10**13)
 Bound: TypeAlias = int | datetime
