@@ -237,9 +237,9 @@ class FetchBuffer:
         """The fetch is collected, or not wanted any more, and its partition's turn is over. Nothing happens the second
         time."""
         with self._lock:
-            self._release(fetch)
-            self._taken.pop(fetch, None)
             self._leave(fetch)
+            self._release(fetch)
+            self._taken.pop(fetch, None)  # last: what is taken and finished is released again
 
     def _leave(self, fetch: CompletedFetch) -> None:
         tp = fetch.topic_partition

@@ -125,7 +125,7 @@ class CursorCollector(Generic[K, V]):
 
     def at_hand(self, view: AssignmentView, count: int, now_ms: float) -> OpenFetch | None:
         """The fetch that was collected from last, if more records than these are decoded of it, and may be collected;
-        None if its turn may be over."""
+        None if its turn may be over. One of a partition that was paused until now comes when those are through."""
         current = self._open
         if current is None or current.progress.rows - current.progress.row <= count or now_ms >= self._turn_ends_ms:
             return None
@@ -174,10 +174,15 @@ class CursorCollector(Generic[K, V]):
     def _current(self, view: AssignmentView, now_ms: float) -> OpenFetch | None:
         """The fetch to go on with, after a look at what the view says of it."""
         current = self._open
-        if current is None or not self._may_go_on(current, view) or self._ends_turn(current, view, now_ms):
+        if current is None or not self._has_turn(current, view) or self._ends_turn(current, view, now_ms):
             current = self._open = self._choose(view)
             self._turn_ends_ms = now_ms + TURN_MS
         return current
+
+    def _has_turn(self, current: OpenFetch, view: AssignmentView) -> bool:
+        """Whether it may go on, and stands in front. A partition that was paused in its turn has kept its place."""
+        is_first = len(self._buffer.taken) < 2 or self._buffer.front(view.withheld) is current.fetch
+        return is_first and self._may_go_on(current, view)
 
     def _ends_turn(self, current: OpenFetch, view: AssignmentView, now_ms: float) -> bool:
         if now_ms < self._turn_ends_ms:
