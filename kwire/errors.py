@@ -345,25 +345,40 @@ class OffsetOutOfRangeError(KafkaError):
 
 
 class LogTruncationError(OffsetOutOfRangeError):
-    """Records up to the position were lost by the cluster, or the topic was recreated. Raised with
-    `auto_offset_reset="none"`, and by `kwire.read`.
+    """The log is not the one that the position was taken from. Raised with `auto_offset_reset="none"`, and by
+    `kwire.read`.
 
-    An unclean leader election does that (KIP-320): what was read behind the divergent offset is gone from the log, and
-    other records are there now.
+    Either the log was truncated, as an unclean leader election does (KIP-320): what was read behind the divergent
+    offset is gone, and other records are there now. Or the topic was deleted and created again (KIP-516): then its
+    partitions are in `recreated`, and the position means nothing in the new topic. `seek_to_beginning` reads all of it.
 
     Attributes:
         offsets: The position of each partition.
-        divergent_offsets: Where the log begins to differ from what was read, with the leader epoch in front of it; to
-            go on there: `seek(tp, divergent_offsets[tp])`. A partition whose leader cannot tell is not in here.
+        divergent_offsets: Where a truncated log begins to differ from what was read, with the leader epoch in front of
+            it; to go on there: `seek(tp, divergent_offsets[tp])`. Not in here: a partition whose leader cannot tell,
+            and one whose topic was deleted and created again.
+        recreated: The partitions whose topic was deleted and created again.
     """
 
     def __init__(
-        self, offsets: Mapping[TopicPartition, int], divergent_offsets: Mapping[TopicPartition, OffsetAndMetadata]
+        self,
+        offsets: Mapping[TopicPartition, int],
+        divergent_offsets: Mapping[TopicPartition, OffsetAndMetadata],
+        recreated: Collection[TopicPartition] = (),
     ) -> None:
         super().__init__(offsets)
         self.divergent_offsets = dict(divergent_offsets)
-        where = ", ".join(f"{tp} at {offset}{self._parted(tp)}" for tp, offset in sorted(self.offsets.items()))
-        self.args = (f"the log was truncated and auto_offset_reset=none: {where}; seek to go on",)
+        self.recreated = frozenset(recreated)
+        texts: list[str] = []
+        if truncated := self._where(self.offsets.keys() - self.recreated):
+            texts.append(f"the log was truncated and auto_offset_reset=none: {truncated}; seek to go on")
+        if void := self._where(self.recreated):
+            what = "the topic was deleted and created again, and auto_offset_reset=none"
+            texts.append(f"{what}: {void}; seek_to_beginning to read the new topic")
+        self.args = ("; ".join(texts),)
+
+    def _where(self, partitions: Collection[TopicPartition]) -> str:
+        return ", ".join(f"{tp} at {self.offsets[tp]}{self._parted(tp)}" for tp in sorted(partitions))
 
     def _parted(self, tp: TopicPartition) -> str:
         divergent = self.divergent_offsets.get(tp)

@@ -60,11 +60,13 @@ class _ValidationQuery:
 
 
 class _Divergence(NamedTuple):
-    """What the answer of `leader` showed: its log differs from offset `divergent` on. None: nothing is in common."""
+    """What the answer of `leader` showed: its log differs from offset `divergent` on. None: nothing is in common; with
+    `recreated`, as its topic was deleted and created again."""
 
     assignment_epoch: AssignmentEpoch
     leader: LeaderAndEpoch | None
     divergent: OffsetAndMetadata | None
+    recreated: bool
 
 
 class _Truncation(NamedTuple):
@@ -73,6 +75,7 @@ class _Truncation(NamedTuple):
     assignment_epoch: AssignmentEpoch
     offset: int
     divergent: OffsetAndMetadata | None
+    recreated: bool
 
 
 class OffsetValidationManager:
@@ -184,7 +187,7 @@ class OffsetValidationManager:
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
         self._queries.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._diverge(partition, None, "the topic was deleted and recreated")
+        self._diverge(partition, None, recreated=True)
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -307,15 +310,16 @@ class OffsetValidationManager:
             self._diverge(partition, divergent)
 
     def _diverge(
-        self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, why: str = "the log was truncated"
+        self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, *, recreated: bool = False
     ) -> None:
         tp = partition.topic_partition
         if self._tell_operator is not None:
             from kwire.consumer_events import DataLost
 
             first = None if divergent is None else divergent.offset
+            why = "the topic was deleted and recreated" if recreated else "the log was truncated"
             self._tell_operator(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
-        self._diverged[tp] = _Divergence(partition.epoch, partition.leader, divergent)
+        self._diverged[tp] = _Divergence(partition.epoch, partition.leader, divergent, recreated)
         self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
         resets = divergent is None and self._reset.kind is not ResetKind.NONE
         if resets or (partition.consumed is not None and partition.consumed.offset == partition.fetch_offset):
@@ -341,7 +345,7 @@ class OffsetValidationManager:
             self._subscription.fire(tp, PartitionEvent.TRUNCATED, position=consumed)
         elif self._reset.kind is ResetKind.NONE:
             self._subscription.fire(tp, PartitionEvent.TRUNCATED_UNDECIDED)
-            self._undecided[tp] = _Truncation(partition.epoch, consumed.offset, divergent)
+            self._undecided[tp] = _Truncation(partition.epoch, consumed.offset, divergent, divergence.recreated)
         elif divergent is None:
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=self._reset)
         else:
@@ -358,7 +362,8 @@ class OffsetValidationManager:
 
 def _truncation_error(undecided: dict[TopicPartition, _Truncation]) -> LogTruncationError:
     offsets = {tp: truncation.offset for tp, truncation in undecided.items()}
-    return LogTruncationError(offsets, {tp: t.divergent for tp, t in undecided.items() if t.divergent is not None})
+    divergent = {tp: found.divergent for tp, found in undecided.items() if found.divergent is not None}
+    return LogTruncationError(offsets, divergent, [tp for tp, found in undecided.items() if found.recreated])
 
 
 def _topics(queries: Iterable[_ValidationQuery]) -> list[OffsetForLeaderTopic]:

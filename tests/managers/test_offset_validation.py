@@ -540,7 +540,7 @@ def test_a_leader_that_knows_nothing_so_old_is_raised_without_a_policy(make_scen
     end(scenario, UNDEFINED, UNDEFINED)
     error = scenario.take_error(OffsetOutOfRangeError)  # who handles the one handles the other, as in Java
     assert isinstance(error, LogTruncationError)
-    assert (error.offsets, error.divergent_offsets) == ({O0: 20}, {})
+    assert (error.offsets, error.divergent_offsets, error.recreated) == ({O0: 20}, {}, frozenset())
 
 
 def test_a_position_under_validation_is_still_committed(scenario: Scenario) -> None:
@@ -639,9 +639,37 @@ def test_a_recreated_topic_is_raised_without_a_policy(make_scenario: MakeScenari
     scenario.start_fetching(O0, offset=10)
     served(scenario, topic_id=1)
     refresh(scenario, epoch=5, topic_id=2)
-    assert scenario.take_error(LogTruncationError).offsets == {O0: 10}
+    error = scenario.take_error(LogTruncationError)
+    assert (error.offsets, error.divergent_offsets, error.recreated) == ({O0: 10}, {}, {O0})
     scenario.seek(O0, 0)
     assert scenario.partition(O0).fetchable(scenario.now_ms)
+
+
+def test_the_error_says_that_a_topic_was_created_again_and_not_that_records_were_lost(
+    make_scenario: MakeScenario,
+) -> None:
+    """Its text was that of a truncated log, and pointed to divergent offsets that were not there."""
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_fetching(O0, offset=10)
+    served(scenario, topic_id=1)
+    refresh(scenario, epoch=5, topic_id=2)
+    error = scenario.take_error(LogTruncationError)
+    assert str(error) == (
+        "the topic was deleted and created again, and auto_offset_reset=none: orders-0 at 10; "
+        "seek_to_beginning to read the new topic"
+    )
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.recreated) == (str(error), error.recreated)
+
+
+def test_one_error_tells_truncated_logs_from_topics_that_were_created_again() -> None:
+    prices = TopicPartition("prices", 0)
+    error = LogTruncationError({O0: 20, prices: 7}, {O0: OffsetAndMetadata(12)}, {prices})
+    assert str(error) == (
+        "the log was truncated and auto_offset_reset=none: orders-0 at 20 (differs from offset 12); seek to go on; "
+        "the topic was deleted and created again, and auto_offset_reset=none: prices-0 at 7; "
+        "seek_to_beginning to read the new topic"
+    )
 
 
 def test_a_topic_that_is_recreated_while_its_truncation_is_not_settled_is_reset(buffering: Scenario) -> None:
