@@ -67,16 +67,27 @@ class LossSkipper:
         return True
 
     def _skip_gap(self, error: OffsetOutOfRangeError) -> bool:
-        """Go to where the log differs from what was read; else to its beginning or its end, whichever is nearer."""
-        known = dict(error.divergent_offsets) if isinstance(error, LogTruncationError) else {}
+        """Go to where the log differs from what was read; else to its beginning or its end, whichever is nearer. Of a
+        topic that was created again nothing has been read: to its beginning."""
+        known, recreated = _of_truncation(error)
         unknown = [tp for tp in error.offsets if tp not in known]
         first = self._consumer.beginning_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}
         last = self._consumer.end_offsets(unknown, timeout=LOOK_UP_S) if unknown else {}
         for tp, position in error.offsets.items():
-            found = known.get(tp) or OffsetAndMetadata(min(max(position, first[tp]), last[tp]))
+            nearest = 0 if tp in recreated else position
+            found = known.get(tp) or OffsetAndMetadata(min(max(nearest, first[tp]), last[tp]))
             self._go_on(tp, position, found, error)
         return True
 
     def _go_on(self, tp: TopicPartition, position: int, behind: OffsetAndMetadata, error: KafkaError) -> None:
         log.error("%s: going on at offset %d instead of %d: %s", tp, behind.offset, position, error)
         self._consumer.seek(tp, behind)
+
+
+def _of_truncation(
+    error: OffsetOutOfRangeError,
+) -> tuple[Mapping[TopicPartition, OffsetAndMetadata], Collection[TopicPartition]]:
+    """Where truncated logs part, and the partitions whose topic was created again."""
+    if not isinstance(error, LogTruncationError):
+        return {}, ()
+    return error.divergent_offsets, error.recreated
