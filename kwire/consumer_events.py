@@ -117,7 +117,7 @@ class PositionReset(ConsumerEvent):
     """`auto_offset_reset` has set the position of a partition, also when a new group starts for the first time.
 
     Attributes:
-        from_offset: The position before; None if the group had committed nothing.
+        from_offset: The position before, which the application had come to; None if the group had committed nothing.
         to_offset: The position now.
         reason: Why the position had to be reset.
     """
@@ -130,13 +130,14 @@ class PositionReset(ConsumerEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataLost(ConsumerEvent):
-    """Records are gone, or others stand in their place.
+    """Records that the application has not read are gone. Or a log was truncated: then others may stand in the place of
+    records that it has read.
 
     Attributes:
-        from_offset: The first lost offset; None if that cannot be told.
+        from_offset: The first lost offset; None if that cannot be told, which a truncated log may cause.
         to_offset: The offset behind the last lost one.
-        reason: What became of them: the log was truncated, or they were deleted before they were read, or skipped by
-            `auto_offset_reset` together with deleted ones.
+        reason: What became of them: the log was truncated, the topic was deleted and created again, or they were
+            deleted before they were read, or skipped by `auto_offset_reset` together with deleted ones.
     """
 
     partition: TopicPartition

@@ -7,7 +7,7 @@ own, and a buffer of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kwire.clock import Backoff
@@ -19,6 +19,7 @@ from kwire.managers.base import Deliver, RequestManager, TellOperator
 from kwire.managers.fetch import FetchManager, OutOfRange
 from kwire.managers.metadata import MetadataManager
 from kwire.managers.offset_validation import OffsetValidationManager
+from kwire.managers.reset_events import ResetEvents
 from kwire.managers.unsent import AnyUnsentRequest
 from kwire.metrics.consumed import ConsumedMetrics
 from kwire.model import Cursor, TopicPartition
@@ -80,7 +81,8 @@ class CursorManagers(Generic[P_co]):
         self.cursor = cursor
         self.subscription = subscription
         self.buffer = buffer
-        self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff, tell_operator)
+        self.reset_events = ResetEvents(tell_operator)
+        self.validation = OffsetValidationManager(config, subscription, metadata, deliver, backoff, self.reset_events)
         self.positions: P_co = positions_of(self)
         self.fetch = FetchManager(
             config, subscription, metadata, self.positions, buffer, deliver, on_data, backoff, metrics, cursor
@@ -89,18 +91,21 @@ class CursorManagers(Generic[P_co]):
     @property
     def awaits_poll(self) -> bool:
         """Whether the network thread has to hear of the next poll."""
-        return self.validation.awaits_poll or self.positions.awaits_poll
+        return self.validation.awaits_poll or self.positions.awaits_poll or self.reset_events.awaits_poll
 
     def on_poll(self) -> None:
         """The application polls."""
+        self.reset_events.settle()
         self.validation.on_poll()
         self.positions.on_poll()
 
-    def note_delivered(self, delivered: Iterable[Delivered], *, is_seek: bool, came_back: bool) -> None:
+    def note_delivered(self, delivered: Collection[Delivered], *, is_seek: bool, came_back: bool) -> None:
         """The application has been given records up to these offsets, or has sought to them. `came_back`: it polls
         again, so it has been given no others."""
         self.subscription.note_delivered(delivered, is_seek=is_seek)
+        self.reset_events.note_delivered(delivered)
         if came_back:
+            self.reset_events.settle()
             self.validation.settle()
 
     @property

@@ -24,8 +24,9 @@ from kwire.errors import KafkaError, LogTruncationError, TopicAuthorizationError
 from kwire.events import ErrorRaised
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, RequestState, TellOperator
+from kwire.managers.base import Deliver, RequestState
 from kwire.managers.metadata import MetadataManager
+from kwire.managers.reset_events import LOST_BY_TRUNCATION, LOST_WITH_TOPIC, RECREATED, TRUNCATED, ResetEvents
 from kwire.managers.unsent import AnyUnsentRequest, Channel, Destination, PollResult, UnsentRequest
 from kwire.model import ZERO_UUID, OffsetAndMetadata, TopicPartition, leader_epoch_or_none
 from kwire.protocol.error_codes import ErrorCode, error_for
@@ -60,13 +61,15 @@ class _ValidationQuery:
 
 
 class _Divergence(NamedTuple):
-    """What the answer of `leader` showed: its log differs from offset `divergent` on. None: nothing is in common; with
-    `recreated`, as its topic was deleted and created again."""
+    """What the answer of `leader` showed: its log differs from offset `divergent` on. None: nothing is in common.
+
+    `former_end`: if the topic was deleted and created again, where the log ended before, as far as is known.
+    """
 
     assignment_epoch: AssignmentEpoch
     leader: LeaderAndEpoch | None
     divergent: OffsetAndMetadata | None
-    recreated: bool
+    former_end: int | None = None
 
 
 class _Truncation(NamedTuple):
@@ -88,9 +91,9 @@ class OffsetValidationManager:
         metadata: MetadataManager,
         deliver: Deliver,
         backoff: Backoff,
-        tell_operator: TellOperator | None = None,
+        events: ResetEvents,
     ) -> None:
-        self._tell_operator = tell_operator
+        self._events = events
         self._reset = config.auto_offset_reset
         self._subscription = subscription
         self._metadata = metadata
@@ -184,10 +187,13 @@ class OffsetValidationManager:
         tp = partition.topic_partition
         log.warning("topic %r was deleted and recreated; the position in %s is void", tp.topic, tp)
         self._subscription.former_topic_ids[tp.topic] = partition.topic_id
+        former_end = max(partition.high_watermark, partition.fetch_offset)
+        if partition.stop_offset is not None:
+            former_end = min(former_end, partition.stop_offset)  # another cursor reads the rest
         partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
         self._queries.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
-        self._diverge(partition, None, recreated=True)
+        self._diverge(partition, _Divergence(partition.epoch, partition.leader, None, former_end))
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -301,27 +307,24 @@ class OffsetValidationManager:
         partition = self._subscription.partitions[tp]
         if end.end_offset < 0 or end.leader_epoch < 0:
             log.warning("the leader of %s knows no epoch up to %d: truncated", tp, query.position_epoch)
-            self._diverge(partition, None)
+            self._truncate(partition, None)
         elif end.end_offset >= partition.fetch_offset:
             self._subscription.fire(tp, PartitionEvent.VALIDATED)
         else:
             divergent = OffsetAndMetadata(end.end_offset, leader_epoch=leader_epoch_or_none(end.leader_epoch))
             log.warning("%s was truncated: read up to %d, differs from %d", tp, partition.fetch_offset, end.end_offset)
-            self._diverge(partition, divergent)
+            self._truncate(partition, divergent)
 
-    def _diverge(
-        self, partition: AssignedPartition, divergent: OffsetAndMetadata | None, *, recreated: bool = False
-    ) -> None:
+    def _truncate(self, partition: AssignedPartition, divergent: OffsetAndMetadata | None) -> None:
+        first = None if divergent is None else divergent.offset
+        self._events.lost(partition.topic_partition, first, partition.fetch_offset, LOST_BY_TRUNCATION)
+        self._diverge(partition, _Divergence(partition.epoch, partition.leader, divergent))
+
+    def _diverge(self, partition: AssignedPartition, divergence: _Divergence) -> None:
         tp = partition.topic_partition
-        if self._tell_operator is not None:
-            from kwire.consumer_events import DataLost
-
-            first = None if divergent is None else divergent.offset
-            why = "the topic was deleted and recreated" if recreated else "the log was truncated"
-            self._tell_operator(DataLost(partition=tp, from_offset=first, to_offset=partition.fetch_offset, reason=why))
-        self._diverged[tp] = _Divergence(partition.epoch, partition.leader, divergent, recreated)
+        self._diverged[tp] = divergence
         self._subscription.hold((tp,), Hold.LOG_TRUNCATED)
-        resets = divergent is None and self._reset.kind is not ResetKind.NONE
+        resets = divergence.divergent is None and self._reset.kind is not ResetKind.NONE
         if resets or (partition.consumed is not None and partition.consumed.offset == partition.fetch_offset):
             # How far the application got makes no difference, or is known: nothing is buffered.
             self._settle(partition, self._diverged.pop(tp))
@@ -345,8 +348,13 @@ class OffsetValidationManager:
             self._subscription.fire(tp, PartitionEvent.TRUNCATED, position=consumed)
         elif self._reset.kind is ResetKind.NONE:
             self._subscription.fire(tp, PartitionEvent.TRUNCATED_UNDECIDED)
-            self._undecided[tp] = _Truncation(partition.epoch, consumed.offset, divergent, divergence.recreated)
+            former_end = divergence.former_end
+            self._undecided[tp] = _Truncation(partition.epoch, consumed.offset, divergent, former_end is not None)
+            if former_end is not None:
+                self._events.lost(tp, consumed.offset, former_end, LOST_WITH_TOPIC)
         elif divergent is None:
+            reason = TRUNCATED if divergence.former_end is None else RECREATED
+            self._events.begin_amid(partition, reason, divergence.former_end)
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=self._reset)
         else:
             # Any reset policy will do: as in Java, it goes on where the two logs part, not at an end of the log.

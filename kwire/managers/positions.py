@@ -25,10 +25,11 @@ from kwire.events import (
 )
 from kwire.holds import Hold
 from kwire.logs import part_logger
-from kwire.managers.base import Deliver, TellOperator
+from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
 from kwire.managers.offset_validation import OffsetValidationManager
+from kwire.managers.reset_events import NOTHING_COMMITTED, OUT_OF_RANGE, ResetEvents
 from kwire.managers.unsent import PollResult
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent
@@ -36,11 +37,6 @@ from kwire.subscription.partition import AssignedPartition
 from kwire.subscription.subscription import Subscription
 
 log = part_logger("offsets")
-
-OUT_OF_RANGE = "its offset is out of range"
-DELETED = "they were deleted before they were read"
-DELETED_OR_SKIPPED = f"{DELETED}, or auto_offset_reset skips them"
-ASKED_FOR = "the application asked for it"
 
 _RESETS = {
     ResetTo.EARLIEST: OffsetReset(ResetKind.EARLIEST),
@@ -78,7 +74,7 @@ class PositionsManager:
         validation: OffsetValidationManager,
         deliver: Deliver,
         wall_clock_ms: Callable[[], int],
-        tell_operator: TellOperator | None = None,
+        events: ResetEvents,
     ) -> None:
         self._config = config
         self._subscription = subscription
@@ -87,13 +83,11 @@ class PositionsManager:
         self._validation = validation
         self._deliver = deliver
         self._wall_clock_ms = wall_clock_ms
-        self._tell_operator = tell_operator
+        self._events = events
         self._asked: dict[TopicPartition, _PositionQuery] = {}
         self._loads: list[tuple[dict[TopicPartition, AssignmentEpoch], Reply[Committed]]] = []
         self._resets: dict[TopicPartition, tuple[_PositionQuery, Reply[Found]]] = {}
         self._waiters: list[GetPosition] = []
-        # The former offsets of partitions that are reset, if they had any, and why they are reset.
-        self._reset_from: dict[TopicPartition, tuple[int | None, str]] = {}
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._without_reset_policy: dict[TopicPartition, int | None] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
@@ -122,6 +116,7 @@ class PositionsManager:
             return
         if event.epoch in (None, partition.epoch):
             self._without_reset_policy.pop(event.partition, None)
+            self._events.forget(event.partition)
             self._subscription.fire(event.partition, PartitionEvent.SEEK, position=event.position)
             self._subscription.publish()
         event.reply.succeed(None)
@@ -132,7 +127,7 @@ class PositionsManager:
             return
         for tp in event.partitions:
             self._without_reset_policy.pop(tp, None)
-            self._reset_from[tp] = None, ASKED_FOR
+            self._events.forget(tp)
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=_RESETS[event.to])
         self._subscription.publish()
         event.reply.succeed(None)
@@ -177,7 +172,7 @@ class PositionsManager:
     def _reset(self, partition: AssignedPartition) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
         log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset, extra=tp._asdict())
-        self._reset_from[tp] = offset, OUT_OF_RANGE
+        self._events.begin(tp, OUT_OF_RANGE, offset)
         if reset.kind is ResetKind.NONE:
             self._without_reset_policy[tp] = offset
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
@@ -216,7 +211,7 @@ class PositionsManager:
             if tp not in self._subscription.initializing:
                 self._asked.pop(tp, None)
                 self._refused.pop(tp, None)
-                self._reset_from.pop(tp, None)
+                self._events.forget_unless_unsettled(tp)
         self._give_up_queries(changed)
 
     def _give_up_queries(self, changed: Collection[TopicPartition]) -> None:
@@ -277,10 +272,8 @@ class PositionsManager:
                 self._subscription.fire(tp, PartitionEvent.COMMITTED_OFFSET_FOUND, position=position)
                 continue
             reset = self._config.auto_offset_reset
-            if self._config.group_id is not None:
-                self._reset_from[tp] = None, "nothing is committed"
-            else:
-                self._reset_from[tp] = None, ASKED_FOR
+            if self._config.group_id is not None:  # else it has no other way to begin
+                self._events.begin(tp, NOTHING_COMMITTED)
             if reset.kind is ResetKind.NONE:
                 self._without_reset_policy[tp] = None
             self._subscription.fire(tp, PartitionEvent.NO_COMMITTED_OFFSET, reset=reset)
@@ -322,23 +315,11 @@ class PositionsManager:
             self._ask(tp, LATEST_TIMESTAMP)  # every record is older than that: go to the end
         elif found is not None:
             log.info("%s begins at offset %d", tp, found.offset, extra=tp._asdict())
-            self._tell_of_reset(tp, found.offset)
+            is_log_start = query.reset is not None and query.reset.kind is ResetKind.EARLIEST
+            self._events.found(tp, found.offset, is_log_start=is_log_start)
             position = OffsetAndMetadata(found.offset, leader_epoch=found.leader_epoch)
             self._subscription.fire(tp, PartitionEvent.RESET_DONE, position=position)
             self._subscription.partitions[tp].fetch_epoch = None  # as Java: not to be validated, it is the leader's
-
-    def _tell_of_reset(self, tp: TopicPartition, offset: int) -> None:
-        """Tell operators of a reset, unless the application has asked for it."""
-        before, reason = self._reset_from.pop(tp, (None, "its log was truncated"))
-        if self._tell_operator is None or reason == ASKED_FOR:
-            return
-        from kwire.consumer_events import DataLost, PositionReset
-
-        self._tell_operator(PositionReset(partition=tp, from_offset=before, to_offset=offset, reason=reason))
-        if before is not None and before < offset and reason == OUT_OF_RANGE:
-            reset = self._subscription.partitions[tp].reset
-            why = DELETED if reset is not None and reset.kind is ResetKind.EARLIEST else DELETED_OR_SKIPPED
-            self._tell_operator(DataLost(partition=tp, from_offset=before, to_offset=offset, reason=why))
 
     def _timestamp(self, reset: OffsetReset) -> int:
         match reset.kind:

@@ -154,7 +154,7 @@ class RequestManagers:
                 main.validation,
                 self._deliver,
                 environment.wall_clock_ms,
-                context.tell_operator,
+                main.reset_events,
             )
 
         return CursorManagers(Cursor.MAIN, context, self.subscription, buffer, positions_of)

@@ -25,7 +25,7 @@ from kwire.consumer_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from kwire.errors import ConfigError, KafkaError, NoThreadError
+from kwire.errors import ConfigError, KafkaError, LogTruncationError, NoThreadError
 from kwire.network import thread
 from kwire.processing import Processor
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -135,6 +135,41 @@ def test_records_that_were_deleted_before_they_were_read_are_told_of(cluster: Cl
     assert (reset.from_offset, reset.to_offset) == (3, 7)
     assert (lost.partition, lost.from_offset, lost.to_offset) == (O0, 3, 7)
     assert lost.reason == "they were deleted before they were read"
+
+
+@pytest.mark.parametrize("unread", [0, 3])
+@pytest.mark.parametrize("policy", ["earliest", "none"])
+def test_of_a_topic_that_was_created_again_only_unread_records_are_lost(
+    cluster: Cluster, told: Told, policy: str, unread: int
+) -> None:
+    """All that was lost had been read, and operators were paged."""
+    cluster.produce("orders", *(b"old" for _ in range(10)))
+    settings = {"auto_offset_reset": policy, "max_poll_records": 10 - unread, "metadata_max_age_ms": 50}
+    found: list[object] = []
+    with open_consumer(cluster, told, group_id=None, allow_auto_create_topics=False, **settings) as consumer:
+        consumer.assign([O0])
+        consumer.seek(O0, 0)
+        assert len(consumer.poll(PATIENCE_S)) == 10 - unread
+        consumer.pause([O0])
+        cluster.delete_topic("orders")
+        cluster.create_topic("orders", partitions=1)
+        deadline = Deadline.after(PATIENCE_S * 1000.0)
+        while not found and not told.of(PositionReset):
+            assert not deadline.expired
+            try:
+                consumer.poll(0.01)
+            except LogTruncationError as error:
+                found.append(error.offsets)
+        if unread:
+            lost = told.first(DataLost)
+            assert (lost.from_offset, lost.to_offset) == (7, 10)
+            assert lost.reason == "the topic was deleted and created again"
+    assert len(told.of(DataLost)) == bool(unread)
+    resets = [(each.from_offset, each.to_offset, each.reason) for each in told.of(PositionReset)]
+    if policy == "none":
+        assert (found, resets) == ([{O0: 10 - unread}], [])
+    else:
+        assert resets == [(10 - unread, 0, "its topic was deleted and created again")]
 
 
 def test_a_seek_to_the_beginning_is_nobody_elses_business(cluster: Cluster, told: Told) -> None:

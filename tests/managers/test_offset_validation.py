@@ -640,7 +640,7 @@ def test_a_recreated_topic_is_raised_without_a_policy(make_scenario: MakeScenari
     served(scenario, topic_id=1)
     refresh(scenario, epoch=5, topic_id=2)
     error = scenario.take_error(LogTruncationError)
-    assert (error.offsets, error.divergent_offsets, error.recreated) == ({O0: 10}, {}, {O0})
+    assert (error.offsets, error.divergent_offsets, error.recreated) == ({O0: 10}, {}, frozenset({O0}))
     scenario.seek(O0, 0)
     assert scenario.partition(O0).fetchable(scenario.now_ms)
 
