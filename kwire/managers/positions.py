@@ -29,7 +29,7 @@ from kwire.managers.base import Deliver
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.managers.offset_fetch import Committed
 from kwire.managers.offset_validation import OffsetValidationManager
-from kwire.managers.reset_events import NOTHING_COMMITTED, OUT_OF_RANGE, ResetEvents
+from kwire.managers.reset_events import LOST_BY_DELETION, NOTHING_COMMITTED, OUT_OF_RANGE, ResetEvents
 from kwire.managers.unsent import PollResult
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.states.partition import PartitionEvent
@@ -90,6 +90,8 @@ class PositionsManager:
         self._waiters: list[GetPosition] = []
         # Partitions that auto_offset_reset="none" leaves without a position, with the offset that was out of range.
         self._without_reset_policy: dict[TopicPartition, int | None] = {}
+        # Where the logs of such partitions start, as operators are to be told what is lost.
+        self._log_starts: dict[TopicPartition, Reply[Found]] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
         self._ahead: dict[TopicPartition, AssignmentEpoch] = {}
         # Partitions whose query was refused for good: asked again by the next poll, so that it raises again.
@@ -172,12 +174,38 @@ class PositionsManager:
     def _reset(self, partition: AssignedPartition) -> None:
         tp, offset, reset = partition.topic_partition, partition.fetch_offset, self._config.auto_offset_reset
         log.warning("offset %d of %s is out of range; auto_offset_reset is %s", offset, tp, reset, extra=tp._asdict())
-        self._events.begin(tp, OUT_OF_RANGE, offset)
         if reset.kind is ResetKind.NONE:
             self._without_reset_policy[tp] = offset
+            self._ask_what_is_lost(tp, offset)
+        else:
+            self._events.begin(tp, OUT_OF_RANGE, offset)
         self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=reset)
         self._subscription.publish()
         self._raise_stranded()
+
+    def _ask_what_is_lost(self, tp: TopicPartition, offset: int) -> None:
+        """Operators are told what is lost in front of the log's start. With a policy the reset finds that out."""
+        if not self._events.are_heard:
+            return
+        self._stop_asking_what_is_lost(tp)
+        reply: Reply[Found] = Reply("", lambda: self._on_log_start(tp, offset, reply))
+        self._log_starts[tp] = reply
+        self._list_offsets.ask(tp, EARLIEST_TIMESTAMP, reply)
+
+    def _on_log_start(self, tp: TopicPartition, offset: int, reply: Reply[Found]) -> None:
+        if self._log_starts.get(tp) is reply:
+            del self._log_starts[tp]
+        try:
+            found = reply.result()
+        except KafkaError as error:
+            log.debug("operators are not told what is lost of %s: %s", tp, error)
+            return
+        if found is not None:
+            self._events.lost(tp, offset, found.offset, LOST_BY_DELETION)
+
+    def _stop_asking_what_is_lost(self, tp: TopicPartition) -> None:
+        if (reply := self._log_starts.pop(tp, None)) is not None:
+            reply.abandon()
 
     def _settle_ahead(self) -> None:
         """Reset those that the application has caught up with. In another epoch the partition has another position: the
@@ -212,6 +240,8 @@ class PositionsManager:
                 self._asked.pop(tp, None)
                 self._refused.pop(tp, None)
                 self._events.forget_unless_unsettled(tp)
+        for tp in changed & self._log_starts.keys() - self._subscription.partitions.keys():
+            self._stop_asking_what_is_lost(tp)
         self._give_up_queries(changed)
 
     def _give_up_queries(self, changed: Collection[TopicPartition]) -> None:

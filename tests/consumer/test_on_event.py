@@ -25,7 +25,7 @@ from kwire.consumer_events import (
     RebalanceBegan,
     RebalanceEnded,
 )
-from kwire.errors import ConfigError, KafkaError, LogTruncationError, NoThreadError
+from kwire.errors import ConfigError, KafkaError, LogTruncationError, NoThreadError, OffsetOutOfRangeError
 from kwire.network import thread
 from kwire.processing import Processor
 from kwire.protocol.messages.heartbeat import HeartbeatRequest
@@ -122,6 +122,22 @@ def test_a_position_is_reset_because_nothing_is_committed(cluster: Cluster, told
     assert (reset.partition, reset.from_offset, reset.to_offset) == (O0, None, 0)
     assert reset.reason == "nothing is committed"
     assert not told.of(DataLost)
+
+
+def test_records_that_were_deleted_are_told_of_once_though_each_poll_raises(cluster: Cluster, told: Told) -> None:
+    cluster.produce("orders", *(b"record" for _ in range(10)))
+    cluster.delete_records("orders", 0, 7)
+    with open_consumer(cluster, told, group_id=None, auto_offset_reset="none") as consumer:
+        consumer.assign([O0])
+        consumer.seek(O0, 3)
+        for _ in range(5):
+            with pytest.raises(OffsetOutOfRangeError):
+                consumer.poll(PATIENCE_S)
+        lost = told.first(DataLost)
+        consumer.seek_to_beginning()
+        assert [record.offset for record in consumer.poll(PATIENCE_S)] == [7, 8, 9]
+    assert (lost.partition, lost.from_offset, lost.to_offset) == (O0, 3, 7)
+    assert len(told.of(DataLost)) == 1
 
 
 def test_records_that_were_deleted_before_they_were_read_are_told_of(cluster: Cluster, told: Told) -> None:

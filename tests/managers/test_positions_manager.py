@@ -526,6 +526,57 @@ def test_operators_are_told_of_a_reset_that_the_policy_makes_and_of_what_it_skip
     ]
 
 
+def test_without_a_policy_operators_are_told_once_which_records_were_deleted(make_scenario: MakeScenario) -> None:
+    """Each poll raises; with the other policies they had been told, and with "none" never."""
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    assert timestamps(scenario) == [EARLIEST]
+    scenario.poll()
+    scenario.answer_offsets({O0: 100})
+    for _ in range(3):
+        scenario.poll()
+        assert scenario.take_error(OffsetOutOfRangeError).offsets == {O0: 5}
+    assert scenario.told == [
+        DataLost(partition=O0, from_offset=5, to_offset=100, reason="they were deleted before they were read")
+    ]
+    assert not scenario.pending(ListOffsetsRequest)
+
+
+def test_without_a_policy_nothing_is_lost_by_a_position_behind_the_end(make_scenario: MakeScenario) -> None:
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_fetching(O0, offset=500)
+    out_of_range(scenario)
+    scenario.answer_offsets({O0: 100})
+    assert scenario.told == []
+
+
+def test_operators_are_told_what_was_deleted_though_the_application_has_sought_already(
+    make_scenario: MakeScenario,
+) -> None:
+    """The natural thing to do when the poll raises."""
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.seek(O0, 110)
+    scenario.answer_offsets({O0: 100})
+    assert [(event.from_offset, event.to_offset) for event in scenario.told if isinstance(event, DataLost)] == [
+        (5, 100)
+    ]
+
+
+def test_nobody_asks_what_was_deleted_of_a_partition_that_was_given_up(make_scenario: MakeScenario) -> None:
+    """Its topic may be gone: it was asked for until the consumer closed."""
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.start_fetching(O0, offset=5)
+    out_of_range(scenario)
+    scenario.assign(O1)
+    scenario.answer_offsets({O0: -1}, {O0: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+    scenario.advance(10_000)
+    assert not scenario.pending(ListOffsetsRequest)
+    assert scenario.told == []
+
+
 @pytest.mark.parametrize("found", [3, 5])
 def test_a_reset_that_skips_nothing_loses_nothing(make_scenario: MakeScenario, found: int) -> None:
     scenario = make_scenario(auto_offset_reset="latest")
