@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from datetime import datetime
 from itertools import chain
 from typing import Generic, NoReturn, Self, TypeAlias, Unpack, cast, overload
@@ -70,7 +70,8 @@ def read(
 
     Raises:
         InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
-        KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`.
+        KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`. The message says why: the topic was deleted
+            meanwhile, say, or a partition has no leader.
         LogTruncationError: The iterator raises it if a topic is recreated, or its log truncated, while it is read.
         RecordDeserializationError: Raised by the iterator, like all that a poll raises. From then on each step raises
             it: the iterator does not go on behind a bad record. A deserializer of yours may return something in place
@@ -211,7 +212,17 @@ def _records(
             if records or through:
                 deadline = Deadline.after(silent_ms)
             elif deadline.expired:
-                raise KafkaTimeoutError(f"nothing came of {', '.join(map(str, sorted(ends)))} for {silent_ms:.0f} ms")
+                which = ", ".join(map(str, sorted(ends)))
+                raise KafkaTimeoutError(f"nothing came of {which} for {silent_ms:.0f} ms{_why(consumer, ends)}")
+
+
+def _why(consumer: Consumer[K, V], partitions: Collection[TopicPartition]) -> str:
+    """Why no records of these come, as `describe()` says it."""
+    found = consumer.describe()
+    waiting = [each for each in found.partitions if TopicPartition(each.topic, each.partition) in partitions]
+    causes = [*found.causes, *(cause for each in waiting for cause in each.causes)]
+    texts = dict.fromkeys(f"{cause.text}{f': {cause.error}' if cause.error else ''}" for cause in causes)
+    return f": {'; '.join(texts)}" if texts else ""
 
 
 def _check_goes_on(tp: TopicPartition, read_to: int, offset: int) -> None:

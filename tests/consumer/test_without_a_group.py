@@ -13,7 +13,13 @@ import pytest
 
 import kwire
 from kwire import Consumer, TopicPartition
-from kwire.errors import IllegalStateError, InvalidArgumentError, LogTruncationError, RecordDeserializationError
+from kwire.errors import (
+    IllegalStateError,
+    InvalidArgumentError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    RecordDeserializationError,
+)
 from kwire.testing import Cluster, NewRecord
 
 
@@ -205,6 +211,25 @@ def test_a_topic_that_is_recreated_meanwhile_is_an_error(cluster: Cluster) -> No
     cluster.produce("sales", *(b"new %d" % number for number in range(40)))
     with pytest.raises(LogTruncationError, match="sales-0 begins anew at offset 0, after it was read up to offset"):
         read_to_the_end()
+
+
+@pytest.mark.slow
+def test_a_topic_that_is_deleted_meanwhile_is_named_as_the_cause(cluster: Cluster) -> None:
+    """The error said only that nothing came, and for how long."""
+    cluster.create_topic("sales", partitions=1)
+    for number in range(20):
+        cluster.produce("sales", b"%d" % number)
+    records = kwire.read(
+        "sales",
+        bootstrap_servers=cluster.bootstrap_servers,
+        max_partition_fetch_bytes=1,
+        fetch_buffer_bytes=1,
+        default_api_timeout_ms=1_000,
+    )
+    assert next(records).value == b"0"
+    cluster.delete_topic("sales")
+    with pytest.raises(KafkaTimeoutError, match="nothing came of sales-0 for 1000 ms: topic 'sales' does not exist"):
+        list(records)
 
 
 def test_what_is_deleted_is_not_waited_for(of_ten_minutes: Cluster) -> None:
