@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from kwire.config.parsers import BadValueError, Parser
@@ -42,12 +42,16 @@ class ResetKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """A policy. `duration_ms` counts back from now, and is there for BY_DURATION alone (KIP-1106)."""
+    """A policy. `duration_ms` counts back from now, and is there for BY_DURATION alone (KIP-1106). `text` is what the
+    user wrote for that: only so is it found again in a program or a file."""
 
     kind: ResetKind
     duration_ms: int | None = None
+    text: str | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
+        if self.text is not None:
+            return self.text
         return self.kind.value if self.duration_ms is None else f"{_BY_DURATION}PT{self.duration_ms / 1000:.12g}S"
 
 
@@ -79,7 +83,7 @@ def _read(value: object) -> OffsetReset:
         raise BadValueError("not text")
     wanted = value.strip().lower()
     if wanted.startswith(_BY_DURATION):
-        return OffsetReset(ResetKind.BY_DURATION, parse_duration_ms(wanted.removeprefix(_BY_DURATION)))
+        return OffsetReset(ResetKind.BY_DURATION, parse_duration_ms(wanted.removeprefix(_BY_DURATION)), value.strip())
     wanted = _OTHER_WORDS.get(wanted, wanted)
     if wanted in ("earliest", "latest", "none"):
         return OffsetReset(ResetKind(wanted))

@@ -282,6 +282,13 @@ def test_a_reset_policy_reads_back_what_it_prints(reset: OffsetReset) -> None:
     assert parse("auto_offset_reset", str(reset)) == reset
 
 
+def test_a_duration_is_printed_as_it_was_written() -> None:
+    """A line of the log said by_duration:PT3600S, which nobody had written anywhere."""
+    hour = parse("auto_offset_reset", " by_duration:PT1H ")
+    assert str(hour) == "by_duration:PT1H"
+    assert hour == OffsetReset(ResetKind.BY_DURATION, 3_600_000)
+
+
 @pytest.mark.parametrize("endpoint", [Endpoint("a.example", 1), Endpoint("::1", 9092)])
 def test_an_endpoint_reads_back_what_it_prints(endpoint: Endpoint) -> None:
     assert parse("bootstrap_servers", str(endpoint)) == (endpoint,)
