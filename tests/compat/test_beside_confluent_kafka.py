@@ -824,6 +824,18 @@ def test_a_commit_keeps_leader_epochs_and_metadata(cluster: Cluster, module: Any
 
 
 @BOTH
+def test_metadata_that_confluent_kafka_has_committed_ends_without_a_nul(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """It writes one; kwire's adapter showed it, and a program that was moved did not know its own metadata again."""
+    writer, place = confluent_kafka.Consumer(settings(cluster)), confluent_kafka.TopicPartition("orders", 0)
+    writer.assign([place])
+    writer.commit(offsets=[confluent_kafka.TopicPartition("orders", 0, 1, "as told")], asynchronous=False)
+    writer.close()
+    reader = module.Consumer(settings(cluster))
+    assert parts(reader.committed([module.TopicPartition("orders", 0)], 10)) == [(0, 1, "as told", None)]
+    reader.close()
+
+
+@BOTH
 def test_stored_offsets_keep_leader_epochs_and_metadata(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     consumer = module.Consumer(settings(cluster, enable_auto_offset_store=False))
     consumer.assign([module.TopicPartition("orders", 0)])

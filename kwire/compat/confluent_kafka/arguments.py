@@ -87,10 +87,11 @@ def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
 
 
 def answered(tp: Partition, at: OffsetAndMetadata | None) -> TopicPartition:
-    """A committed offset for programs. Empty metadata, which is what brokers answer without any, becomes None."""
+    """A committed offset for programs. Empty metadata, which is what brokers answer without any, becomes None.
+    confluent-kafka 2.16 commits metadata with the NUL that ends a string in C, and does not show it."""
     if at is None:
         return TopicPartition(tp.topic, tp.partition)
-    return TopicPartition(tp.topic, tp.partition, at.offset, at.metadata or None, at.leader_epoch)
+    return TopicPartition(tp.topic, tp.partition, at.offset, at.metadata.removesuffix("\0") or None, at.leader_epoch)
 
 
 def listed(partitions: Iterable[Partition]) -> list[TopicPartition]:
