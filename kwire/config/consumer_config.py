@@ -210,7 +210,10 @@ class ConsumerConfig(SecurityConfig):
         300_000, "After this long, topics and leaders are asked for again.", integer(0, MAX_LONG)
     )
     allow_auto_create_topics: bool = setting(
-        True, "Let the broker create a topic that is subscribed to and missing, if it does that.", boolean()
+        True,
+        "Let the broker create a missing topic, if it does that, when it is subscribed to, assigned, or looked up, "
+        "as by end_offsets or partitions_for.",
+        boolean(),
     )
     metadata_recovery_strategy: MetadataRecoveryStrategy = setting(
         MetadataRecoveryStrategy.REBOOTSTRAP,
