@@ -8,17 +8,19 @@ locked.
 from __future__ import annotations
 
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID, uuid4
+from weakref import WeakSet
 
 from kwire.clock import Deadline
 from kwire.conformance.client import CLIENT_ID, BrokerAddress, ClientConnection, RawConnection
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
 from kwire.conformance.offer import BrokerOffer
-from kwire.errors import KafkaError, KafkaTimeoutError
+from kwire.errors import DisconnectError, KafkaError, KafkaTimeoutError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import (
@@ -35,7 +37,7 @@ from kwire.protocol.registry import BrokerVersions
 from kwire.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from kwire.conformance.access import Access
     from kwire.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound="Message")
 S = TypeVar("S")
+C = TypeVar("C", bound=RawConnection)
 
 GROUP, TRANSACTION = 0, 1
 """Key types of FindCoordinator (KIP-98)."""
@@ -104,8 +107,10 @@ class JudgedBroker:
         self.timeout_s = timeout_s
         self._lock = Lock()
         self._names = 0
-        self._empty: SuiteTopic | None = None
+        self._empty: SuiteTopic | Exception | None = None
         self._emptying = Lock()
+        self._connections: WeakSet[RawConnection] = WeakSet()
+        self._is_cut = False
         self._silent: set[BrokerAddress] = set()
         self.topics: set[str] = set()
         self.groups: list[Coordinated] = []
@@ -145,11 +150,33 @@ class JudgedBroker:
 
     def connect(self, address: BrokerAddress | None = None, *, timeout_s: float | None = None) -> ClientConnection:
         """A new connection, to the broker itself or to a coordinator."""
-        return ClientConnection(address or self.address, timeout_s or self.timeout_s, self._access)
+        return self._kept(ClientConnection(address or self.address, timeout_s or self.timeout_s, self._access))
 
     def connect_raw(self) -> RawConnection:
         """A new connection to the broker, for bytes that need not be requests."""
-        return RawConnection(self.address, self.timeout_s, self._access)
+        return self._kept(RawConnection(self.address, self.timeout_s, self._access))
+
+    def _kept(self, connection: C) -> C:
+        with self._lock:
+            self._connections.add(connection)
+            is_cut = self._is_cut
+        if is_cut:
+            connection.close()
+            raise DisconnectError("the run was ended early")
+        return connection
+
+    @contextmanager
+    def cut_off(self) -> Iterator[None]:
+        """A context in which checks lose their connections, and get no new ones, so that none of them waits."""
+        with self._lock:
+            self._is_cut = True
+            connections = list(self._connections)
+        for connection in connections:
+            connection.cut()
+        try:
+            yield
+        finally:
+            self._is_cut = False
 
     def highest(self, request: type[Request[Message]], max_version: int | None = None) -> int:
         """The highest version that the broker and kwire share, up to `max_version`.
@@ -220,11 +247,16 @@ class JudgedBroker:
 
     def empty_topic(self) -> SuiteTopic:
         """A topic with `EMPTY_PARTITIONS` partitions without records. All checks share it: creating topics takes
-        time."""
+        time. If that fails, so does every check that needs it."""
         with self._emptying:
             if self._empty is None:
-                self._empty = self.topic_that_all_know(EMPTY_PARTITIONS)
-            return self._empty
+                try:
+                    self._empty = self.topic_that_all_know(EMPTY_PARTITIONS)
+                except (KafkaError, NonconformanceError) as error:
+                    self._empty = NonconformanceError(f"there is no empty topic to check with: {error}")
+        if isinstance(self._empty, Exception):
+            raise self._empty
+        return self._empty
 
     def wait_for_leaders(self, name: str) -> MetadataResponseTopic:
         """The metadata of a topic, once all of its partitions have leaders: it exists before they are elected."""

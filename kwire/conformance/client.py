@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from kwire.clock import Deadline
@@ -91,6 +92,11 @@ class RawConnection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def cut(self) -> None:
+        """End the connection from another thread: the one that waits for an answer gets a DisconnectError."""
+        with suppress(OSError):  # it is closed already
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def send_bytes(self, data: bytes) -> None:
         """Raises: DisconnectError, KafkaTimeoutError."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from kwire.conformance.report import CaseStatus, Report, Result
 from kwire.errors import KafkaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kwire.conformance.access import Access
     from kwire.conformance.registry import Case
@@ -72,7 +73,7 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
         return result
 
     try:
-        with ThreadPoolExecutor(options.jobs, thread_name_prefix="conformance") as pool:
+        with ThreadPoolExecutor(options.jobs, thread_name_prefix="conformance") as pool, _ended_early(pool, broker):
             results = tuple(pool.map(judge, select(broker, options.only)))
     finally:
         leftovers = clean_up(broker)
@@ -83,6 +84,17 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
         results=results,
         leftovers=tuple(leftovers),
     )
+
+
+@contextmanager
+def _ended_early(pool: ThreadPoolExecutor, broker: JudgedBroker) -> Iterator[None]:
+    """A context that Ctrl-C leaves at once: the cases under way would wait for a silent broker, each for a timeout."""
+    try:
+        yield
+    except BaseException:
+        with broker.cut_off():
+            pool.shutdown(cancel_futures=True)
+        raise
 
 
 def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S, access: Access | None = None) -> JudgedBroker:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+import time
 from collections.abc import Callable, Iterator
 from uuid import UUID
 
 import pytest
 
+from kwire.conformance.expectations import NonconformanceError
 from kwire.conformance.report import CaseStatus
 from kwire.conformance.runner import RunOptions, connect, run, run_case, select
+from kwire.protocol.messages.create_topics import CreateTopicsRequest
 from kwire.protocol.messages.fetch import FetchRequest, FetchResponse
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopicResponse
 from kwire.testing import Cluster
@@ -74,3 +79,25 @@ def test_a_check_that_stumbles_has_failed(cluster: Cluster, monkeypatch: pytest.
     monkeypatch.setattr(type(broker), "topic", stumble)
     result = run_case(broker, case)
     assert (result.status.value, result.reason) == ("failed", "IndexError: list index out of range")
+
+
+def test_an_empty_topic_that_cannot_be_made_is_asked_for_once(cluster: Cluster) -> None:
+    """75 cases share it: one after the other waited for an answer that did not come."""
+    asked = cluster.control.on(CreateTopicsRequest).drop()
+    broker = connect(cluster.bootstrap_servers, timeout_s=0.1)
+    for _case in range(3):
+        with pytest.raises(NonconformanceError, match=r"there is no empty topic to check with: .* did not answer in"):
+            broker.empty_topic()
+    assert asked.fired == 1
+
+
+def test_a_run_that_is_interrupted_waits_for_no_answer(cluster: Cluster) -> None:
+    """Ctrl-C waited for all cases under way, each of which waited for several timeouts."""
+    timeout_s = 10.0
+    cluster.control.on(FetchRequest).drop()
+    main = threading.get_ident()
+    cluster.control.on(FetchRequest, times=1).observe(lambda *_: signal.pthread_kill(main, signal.SIGINT))
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        run(cluster.bootstrap_servers, RunOptions(timeout_s=timeout_s, only=("Fetch",)))
+    assert time.monotonic() - began_s < timeout_s
