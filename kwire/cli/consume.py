@@ -40,6 +40,7 @@ DEFAULTS: dict[str, object] = {
     "allow_auto_create_topics": False,
     "max_poll_records": 5_000,  # the library's 500 would flush the output ten times as often
 }
+MIN_PATIENCE_S = 1.0
 
 
 def consume_topics(
@@ -131,7 +132,7 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
     # Signals ask for an end until the consumer is closed: it commits then, and leaves its group.
     with contextlib.ExitStack() as stack, closing(open_consumer(settings)) as consumer:
         with said_when_slow(servers_of(settings)):
-            partitions = plan.topics.find(consumer, plan.partitions)
+            partitions = plan.topics.find(consumer, plan.partitions, _patience_s(plan.timeout_ms))
         ends = Ends(consumer, plan.end, exit_at_end=plan.exit_at_end, partitions=partitions)
         if plan.in_group:
             consumer.subscribe(plan.topics.subscription())
@@ -155,6 +156,12 @@ def run(plan: ReadingPlan, settings: Mapping[str, object], encode: Encode) -> No
         if plan.shows_metrics:
             typer.echo(format_metrics(consumer.metrics()), err=True)
     signals.exit_if_received()
+
+
+def _patience_s(timeout_ms: int | None) -> float | None:
+    """How long the first answer of a broker is waited for, as long as for a record. Connecting takes a while, of which
+    a short timeout for records says nothing."""
+    return None if timeout_ms is None else max(timeout_ms / 1000, MIN_PATIENCE_S)
 
 
 def open_consumer(settings: Mapping[str, object]) -> ReadingConsumer:

@@ -50,7 +50,12 @@ Count = Annotated[
 ExitAtEnd = Annotated[bool, typer.Option("--exit-at-end", "-e", help="Stop where each partition ends now.")]
 TimeoutMs = Annotated[
     int | None,
-    typer.Option("--timeout-ms", metavar="MS", min=1, help="Stop when no record has come for MS milliseconds."),
+    typer.Option(
+        "--timeout-ms",
+        metavar="MS",
+        min=1,
+        help="Stop when no record comes, or no broker answers, for MS milliseconds.",
+    ),
 ]
 Isolation = Annotated[
     str | None,

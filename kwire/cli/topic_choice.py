@@ -18,9 +18,9 @@ OF_KAFKA_ITSELF = "__"
 class ListingConsumer(Protocol):
     """The part of `kwire.Consumer` that is needed here."""
 
-    def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]: ...
+    def partitions_for(self, topic: str, /, *, timeout: float | None) -> Sequence[PartitionInfo]: ...
 
-    def list_topics(self) -> Mapping[str, Sequence[PartitionInfo]]: ...
+    def list_topics(self, *, timeout: float | None) -> Mapping[str, Sequence[PartitionInfo]]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +71,39 @@ class TopicChoice:
             found = f"^(?!{OF_KAFKA_ITSELF})(?=.*{found})"
         return re.compile("|".join([*(f"^{re.escape(name)}$" for name in self.names), found]))
 
-    def find(self, consumer: ListingConsumer, numbers: Collection[int] = ()) -> list[TopicPartition]:
+    def find(
+        self, consumer: ListingConsumer, numbers: Collection[int] = (), timeout: float | None = None
+    ) -> list[TopicPartition]:
         """All partitions of the topics, or those with these numbers.
+
+        Args:
+            timeout: How many seconds a broker has for each answer; None for `default_api_timeout_ms`.
 
         Raises:
             InvalidArgumentError: A topic or partition does not exist, or nothing is found by the pattern.
+            KafkaTimeoutError: No broker has answered.
         """
-        found = {name: _partitions(consumer.partitions_for(name)) for name in self.names}
+        found = {name: _partitions(consumer.partitions_for(name, timeout=timeout)) for name in self.names}
         if missing := [name for name, partitions in found.items() if not partitions]:
-            near = get_close_matches(missing[0], consumer.list_topics(), n=1)
+            near = get_close_matches(missing[0], consumer.list_topics(timeout=timeout), n=1)
             hint = f"; did you mean {near[0]!r}?" if near else "; 'kwire topics list' shows those that it may see"
             raise InvalidArgumentError(f"there is no topic {missing[0]!r}, or this client may not see it{hint}")
         if self.pattern is not None:
-            found |= self._found_by_pattern(consumer, found)
+            found |= self._found_by_pattern(consumer.list_topics(timeout=timeout), found)
         return [
             TopicPartition(name, number)
             for name, existing in found.items()
             for number in _chosen(name, existing, numbers)
         ]
 
-    def _found_by_pattern(self, consumer: ListingConsumer, named: Collection[str]) -> dict[str, list[int]]:
+    def _found_by_pattern(
+        self, listed: Mapping[str, Sequence[PartitionInfo]], named: Collection[str]
+    ) -> dict[str, list[int]]:
         assert self.pattern is not None
         wants_internal = OF_KAFKA_ITSELF in self.pattern.pattern
         found = {
             name: _partitions(partitions)
-            for name, partitions in sorted(consumer.list_topics().items())
+            for name, partitions in sorted(listed.items())
             if self.pattern.search(name) and (wants_internal or not name.startswith(OF_KAFKA_ITSELF))
         }
         if not found and not named:

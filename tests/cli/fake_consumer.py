@@ -69,7 +69,7 @@ class FakeConsumer:
     polls: int = 0
     closed: bool = False
 
-    def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]:
+    def partitions_for(self, topic: str, /, *, timeout: float | None = None) -> Sequence[PartitionInfo]:
         return [
             PartitionInfo(
                 topic=topic,
@@ -83,7 +83,7 @@ class FakeConsumer:
             if partition.topic == topic
         ]
 
-    def list_topics(self) -> dict[str, Sequence[PartitionInfo]]:
+    def list_topics(self, *, timeout: float | None = None) -> dict[str, Sequence[PartitionInfo]]:
         return {partition.topic: self.partitions_for(partition.topic) for partition in self.logs}
 
     def assign(self, partitions: Collection[TopicPartition], /) -> None:

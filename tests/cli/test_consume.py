@@ -204,7 +204,7 @@ def test_a_second_signal_does_not_wait(consume: CommandLine, kafka: FakeConsumer
 def test_an_interrupt_before_reading_ends_without_a_traceback(
     consume: CommandLine, kafka: FakeConsumer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kafka, "partitions_for", lambda topic: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(kafka, "partitions_for", lambda topic, *, timeout: signal.raise_signal(signal.SIGINT))
     outcome = consume()
     assert (outcome.code, outcome.out, outcome.err) == (130, "", "")
     assert kafka.closed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 import threading
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -148,6 +149,15 @@ def test_with_a_timeout_it_stops_when_nothing_has_come_for_so_long(consume: Comm
     assert (outcome.code, outcome.lines, outcome.err) == (0, names("a", *range(6)), "")
 
 
+def test_with_a_timeout_it_does_not_wait_longer_for_a_broker(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It waited a minute, `default_api_timeout_ms`, for the first answer."""
+    monkeypatch.setattr("kwire.cli.consume.MIN_PATIENCE_S", 0.05)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        outcome = command("consume", "orders", "-b", f"127.0.0.1:{silent.getsockname()[1]}", "--timeout-ms", "50")
+    assert outcome.code == 1
+    assert outcome.err.startswith("kwire: partitions_for took too long; it was still waiting for")
+
+
 # --- names that people type --------------------------------------------------------------------------------------
 
 
@@ -284,7 +294,7 @@ def test_after_a_while_without_a_broker_it_says_what_it_tries_to_reach(
     find = kafka.partitions_for
     said: list[str] = []
 
-    def after_a_while(topic: str, /) -> object:
+    def after_a_while(topic: str, /, *, timeout: float | None) -> object:
         while not said:
             threading.Event().wait(0.05)  # what is written while it is read may lose its first letters
             said.extend(consume.capture.readouterr().err.decode().splitlines())

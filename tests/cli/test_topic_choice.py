@@ -17,7 +17,7 @@ TOPICS = {"orders": 2, "orders-dead": 1, "bills": 1, "__consumer_offsets": 1}
 class Listing:
     """A consumer that knows `TOPICS`."""
 
-    def partitions_for(self, topic: str, /) -> Sequence[PartitionInfo]:
+    def partitions_for(self, topic: str, /, *, timeout: float | None = None) -> Sequence[PartitionInfo]:
         return [
             PartitionInfo(
                 topic=topic, partition=number, leader=None, leader_epoch=None, replicas=(), in_sync_replicas=()
@@ -25,7 +25,7 @@ class Listing:
             for number in range(TOPICS.get(topic, 0))
         ]
 
-    def list_topics(self) -> Mapping[str, Sequence[PartitionInfo]]:
+    def list_topics(self, *, timeout: float | None = None) -> Mapping[str, Sequence[PartitionInfo]]:
         return {topic: self.partitions_for(topic) for topic in TOPICS}
 
 
