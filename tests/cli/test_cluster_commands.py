@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import socket
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -79,6 +80,15 @@ def member(cluster: Cluster, group: str, protocol: str = "classic") -> Consumer[
 def words(outcome: Outcome) -> list[list[str]]:
     assert (outcome.code, outcome.err) == (0, ""), outcome
     return [line.split() for line in outcome.lines]
+
+
+def test_the_time_for_a_call_bounds_the_wait_for_a_broker(command: Command) -> None:
+    """`-X default_api_timeout_ms=...` was taken and had no effect: the command waited 30 s."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = f"127.0.0.1:{silent.getsockname()[1]}"
+        outcome = command("topics", "list", "-b", server, "-X", "default_api_timeout_ms=50")
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"kwire: broker {server}: no answer to ApiVersions in time")
 
 
 # --- topics ------------------------------------------------------------------------------------------------------
