@@ -11,11 +11,17 @@ import sys
 
 def main() -> None:
     """Run the command that the arguments name, and exit with its code."""
+    from kwire.cli.checked_text import checked_text
     from kwire.cli.commands import app
-    from kwire.cli.exits import INTERRUPTED, LogLines
+    from kwire.cli.exits import FAILED, INTERRUPTED, LogLines
+    from kwire.cli.output import OutputError
 
     logging.basicConfig(format="kwire: %(message)s", level=logging.WARNING, handlers=[LogLines()])
     try:
-        app(prog_name="kwire")
+        with checked_text():
+            app(prog_name="kwire")
+    except OutputError as error:  # of the help, of the version, or of a command that only prints
+        print(f"kwire: {error}", file=sys.stderr)
+        sys.exit(FAILED)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

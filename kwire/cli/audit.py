@@ -59,10 +59,10 @@ def audit_history(
     """
     with _errors_told():
         found = _judged_here(history) if local else _judged_on_spark(history, master, memory, work)
-    violations = found.violations
-    print(f"{found.events:,} events, {found.kept:,} of which had to be judged: {len(violations):,} violations")
-    for line in _shown(violations, examples):
-        print(line)
+        violations = found.violations
+        print(f"{found.events:,} events, {found.kept:,} of which had to be judged: {len(violations):,} violations")
+        for line in _shown(violations, examples):
+            print(line)
     if not found.is_whole:
         print(CUT_OFF, file=sys.stderr)
     raise typer.Exit(FAILED if violations else 0 if found.is_whole else WRONG_USAGE)

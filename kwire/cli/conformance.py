@@ -64,10 +64,10 @@ def judge_broker(
             report = _run(judged, timeout=timeout, jobs=jobs, only=only or [])
         if json_file is not None:
             json_file.write_text(report.to_json() + "\n")
+        print(report.to_text(verbose=verbose), end="")
     except (KafkaError, OSError) as error:
         print(f"kwire: {error}", file=sys.stderr)
         raise typer.Exit(WRONG_USAGE) from None
-    sys.stdout.write(report.to_text(verbose=verbose))
     if not report.has_judged:
         print("kwire: nothing was judged: the broker offers none of what was asked for", file=sys.stderr)
         raise typer.Exit(WRONG_USAGE)

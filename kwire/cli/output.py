@@ -10,6 +10,8 @@ from typing import BinaryIO
 
 from kwire.errors import KafkaError
 
+CLOSED = "standard output is closed"
+
 
 class OutputError(KafkaError):
     """The output cannot be written any more: the disk is full, or it was closed."""
@@ -25,7 +27,7 @@ class Output:
     def standard(cls) -> Output:
         # None, whatever its type says, when the shell closed it: `kwire consume orders >&-`.
         if not sys.stdout:
-            raise OutputError("standard output is closed")
+            raise OutputError(CLOSED)
         stream: BinaryIO | io.RawIOBase = sys.stdout.buffer  # raw, whatever its type says, with PYTHONUNBUFFERED
         return cls(_buffered(stream) if isinstance(stream, io.RawIOBase) else stream)
 
@@ -44,7 +46,7 @@ class Output:
             raise
         except OSError as error:
             self._discard_the_rest()
-            raise OutputError(f"cannot write to standard output: {error.strerror}") from error
+            raise unwritable(error) from error
 
     def check_reader(self) -> None:
         """Check for a closed pipe while there is nothing to write, as `tail -f` does. Raises: BrokenPipeError."""
@@ -56,10 +58,19 @@ class Output:
                 raise BrokenPipeError
 
     def _discard_the_rest(self) -> None:
-        """The interpreter flushes stdout once more on exit; what is left must not fail there again."""
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, self._stream.fileno())
-        os.close(null)
+        discard_the_rest_of(self._stream.fileno())
+
+
+def unwritable(error: OSError) -> OutputError:
+    """The error of an output that cannot be written."""
+    return OutputError(f"cannot write to standard output: {error.strerror}")
+
+
+def discard_the_rest_of(descriptor: int) -> None:
+    """The interpreter flushes stdout once more on exit; what is left must not fail there again."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)
 
 
 def _buffered(stream: io.RawIOBase) -> BinaryIO:

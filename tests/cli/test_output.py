@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fcntl import ioctl
+from pathlib import Path
 from struct import unpack
 from termios import FIONREAD
+from typing import TextIO
 
 import pytest
 
+import kwire.cli
+from kwire.testing import Cluster
 from kwire.testing.faults.process_state import is_stopped
 
+FAILING = {  # commands, and their exit codes if the output cannot be written
+    "--help": 1,
+    "topics -h": 1,
+    "--version": 1,
+    "demo": 1,
+    "fake": 1,
+    "faults list": 1,
+    "faults scenarios": 1,
+    "audit --local {history}": 2,
+    "conformance -b {server} -k DescribeCluster": 2,
+}
 LINE_BYTES = 2_000_000
 WRITES = f"from kwire.cli.output import Output; Output.standard().write(b'x' * {LINE_BYTES})"
 
@@ -45,3 +61,46 @@ def test_a_process_that_is_stopped_in_the_middle_of_a_line_ends_it_when_it_goes_
         process.send_signal(signal.SIGCONT)
         assert len(pipe.read()) == LINE_BYTES
     assert process.returncode == 0
+
+
+@pytest.fixture
+def command_line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[list[str]]:
+    """The words of a command of `FAILING`."""
+    history = tmp_path / "history"
+    history.write_text('{"at_ms": 0, "event": "Ended"}\n')
+    with Cluster() as cluster:
+        command = str(request.param).format(server=cluster.bootstrap_servers, history=history)
+        yield ["kwire", *command.split()]
+
+
+def exit_code(monkeypatch: pytest.MonkeyPatch, words: list[str], stdout: TextIO | None) -> object:
+    monkeypatch.setattr("sys.argv", words)
+    monkeypatch.setattr("sys.stdout", stdout)
+    with pytest.raises(SystemExit) as exited:
+        kwire.cli.main()
+    return exited.value.code
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="writes to /dev/full")
+@pytest.mark.parametrize(("command_line", "code"), FAILING.items(), indirect=["command_line"])
+@pytest.mark.parametrize("output", ["full", "closed"])
+def test_an_output_that_cannot_be_written_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command_line: list[str], code: int, output: str
+) -> None:
+    """There were tracebacks, exit code 0, and the code of a broker that does not conform."""
+    with open("/dev/full", "w") as full:
+        assert exit_code(monkeypatch, command_line, full if output == "full" else None) == code
+    said = capsys.readouterr().err
+    assert re.fullmatch("kwire: (cannot write to standard output: .*|standard output is closed)\n", said)
+
+
+@pytest.mark.parametrize("command_line", FAILING, indirect=True)
+def test_a_reader_that_leaves_has_all_it_wanted(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command_line: list[str]
+) -> None:
+    """`kwire conformance ... | head -1` could end with 1, the code of a broker that does not conform."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as left:
+        assert exit_code(monkeypatch, command_line, left) == 0
+    assert capsys.readouterr().err == ""
