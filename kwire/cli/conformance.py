@@ -60,11 +60,15 @@ def judge_broker(
     """
     try:
         judged = ConsumerConfig.of(of_connection(settings_of(bootstrap, properties, config, {})))
+        if json_file is not None:
+            json_file.open("a").close()  # an error comes before the checks, not after them
         with sigterm_interrupts():
             report = _run(judged, timeout=timeout, jobs=jobs, only=only or [])
-        if json_file is not None:
-            json_file.write_text(report.to_json() + "\n")
-        print(report.to_text(verbose=verbose), end="")
+        try:
+            if json_file is not None:
+                json_file.write_text(report.to_json() + "\n")
+        finally:
+            print(report.to_text(verbose=verbose), end="")
     except (KafkaError, OSError) as error:
         print(f"kwire: {error}", file=sys.stderr)
         raise typer.Exit(WRONG_USAGE) from None

@@ -7,12 +7,14 @@ import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from kwire import Consumer
 from kwire.cli.commands import app
+from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.testing import Cluster
 
@@ -33,6 +35,25 @@ def test_what_is_no_address_is_exit_2_and_one_line() -> None:
     assert done.exit_code == 2
     assert done.stderr.startswith("kwire: --bootstrap: bootstrap_servers='nowhere': 'nowhere' has no port")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_for_the_report_that_cannot_be_written_is_said_before_the_checks_run(tmp_path: Path) -> None:
+    """All checks ran, and their report was thrown away."""
+    with Cluster() as cluster:
+        asked = cluster.control.on(ApiVersionsRequest).observe()
+        file = tmp_path / "missing" / "report.json"
+        done = CliRunner().invoke(app, ["conformance", "-b", cluster.bootstrap_servers, "--json", str(file)])
+    assert (done.exit_code, asked.fired) == (2, 0)
+    assert done.stderr.startswith("kwire: [Errno 2] No such file or directory")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="writes to /dev/full")
+def test_the_report_is_printed_even_if_its_file_cannot_be_written() -> None:
+    with Cluster() as cluster:
+        arguments = ["conformance", "-b", cluster.bootstrap_servers, "-k", "DescribeCluster", "--json", "/dev/full"]
+        done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, "passed" in done.stdout) == (2, True)
+    assert "No space left on device" in done.stderr
 
 
 @pytest.mark.slow
