@@ -88,12 +88,16 @@ def _access(config: ConsumerConfig) -> Access | None:
 
 
 def _run(config: ConsumerConfig, *, timeout: float, jobs: int, only: list[str]) -> Report:
-    from kwire.conformance.runner import RunOptions, run
+    from kwire.conformance.runner import BrokenBrokerError, RunOptions, run
 
     bootstrap, access = str(config.bootstrap_servers[0]), _access(config)
     progress = CheckCounter() if sys.stderr.isatty() else None
     options = RunOptions(timeout_s=timeout, jobs=jobs, only=tuple(only), access=access)
-    report = run(bootstrap, options, on_result=progress)
+    try:
+        report = run(bootstrap, options, on_result=progress)
+    except BrokenBrokerError as error:
+        print(f"kwire: {error}", file=sys.stderr)
+        raise typer.Exit(FAILED) from None
     if progress is not None:
         progress.clear()
     if only and not report.results:

@@ -20,7 +20,7 @@ from kwire.clock import Deadline
 from kwire.conformance.client import CLIENT_ID, BrokerAddress, ClientConnection, RawConnection
 from kwire.conformance.expectations import NonconformanceError, expect_ok, only
 from kwire.conformance.offer import BrokerOffer
-from kwire.errors import DisconnectError, KafkaError, KafkaTimeoutError
+from kwire.errors import DisconnectError, KafkaError, KafkaTimeoutError, ProtocolError
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.create_topics import (
@@ -99,6 +99,7 @@ class JudgedBroker:
 
     Raises:
         KafkaError: The broker cannot be reached, or does not answer ApiVersions and Metadata.
+        NonconformanceError: It answers one of them, but not as Kafka does.
     """
 
     def __init__(self, address: BrokerAddress, timeout_s: float, access: Access | None = None) -> None:
@@ -129,7 +130,10 @@ class JudgedBroker:
         return BrokerOffer(versions, {feature.name: feature.max_version_level for feature in answer.finalized_features})
 
     def _choose_home(self, bootstrap: BrokerAddress) -> None:
-        metadata = self.metadata()
+        try:
+            metadata = self.metadata()
+        except ProtocolError as error:  # it is a Kafka, and no web server: it has answered ApiVersions
+            raise NonconformanceError(f"Metadata cannot be read: {error}") from error
         if not metadata.brokers:
             raise NonconformanceError("Metadata names no broker at all")
         # With one broker the bootstrap address is as good as the advertised one, and may be a proxy on purpose.

@@ -36,6 +36,10 @@ class UnreachableBrokerError(KafkaError):
     """There is no broker to judge: nothing listens at the address, or it does not answer as a broker."""
 
 
+class BrokenBrokerError(KafkaError):
+    """There is a broker, but its first answers are not as Kafka's, so no check can run: it does not conform."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
     """The options of a run.
@@ -61,6 +65,7 @@ def run(bootstrap: str, options: RunOptions | None = None, on_result: Callable[[
     Raises:
         InvalidArgumentError: `bootstrap` is no address.
         UnreachableBrokerError: There is no broker to judge.
+        BrokenBrokerError: Its first answers are not as Kafka's.
     """
     options = options or RunOptions()
     started_s = time.monotonic()
@@ -102,7 +107,9 @@ def connect(bootstrap: str, timeout_s: float = DEFAULT_TIMEOUT_S, access: Access
     address = BrokerAddress.parse(bootstrap)
     try:
         return JudgedBroker(address, timeout_s, access)
-    except (KafkaError, NonconformanceError) as error:
+    except NonconformanceError as error:
+        raise BrokenBrokerError(f"the broker at {address} does not conform: {error}") from error
+    except KafkaError as error:
         raise UnreachableBrokerError(f"no Kafka broker to judge at {address}: {error}") from error
 
 

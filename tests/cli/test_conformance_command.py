@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from kwire import Consumer
 from kwire.cli.commands import app
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.fetch import FetchRequest
+from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.testing import Cluster
 
 WAIT_S = 30.0
@@ -34,6 +36,25 @@ def test_what_is_no_address_is_exit_2_and_one_line() -> None:
     done = CliRunner().invoke(app, ["conformance", "--bootstrap", "nowhere"])
     assert done.exit_code == 2
     assert done.stderr.startswith("kwire: --bootstrap: bootstrap_servers='nowhere': 'nowhere' has no port")
+    assert done.stderr.count("\n") == 1
+
+
+def _of_another_request(answer: bytes) -> bytes:
+    return bytes([*answer[:3], answer[3] ^ 1, *answer[4:]])
+
+
+def _cut_short(answer: bytes) -> bytes:
+    return answer[:-3]
+
+
+@pytest.mark.parametrize("change", [_of_another_request, _cut_short])
+def test_a_broker_whose_metadata_is_broken_does_not_conform(change: Callable[[bytes], bytes]) -> None:
+    """It was exit 2, that of no broker at all."""
+    with Cluster() as cluster:
+        cluster.control.on(MetadataRequest).corrupt(change)
+        done = CliRunner().invoke(app, ["conformance", "-b", cluster.bootstrap_servers])
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"kwire: the broker at {cluster.bootstrap_servers} does not conform: Metadata cannot")
     assert done.stderr.count("\n") == 1
 
 
