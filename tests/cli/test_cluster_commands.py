@@ -525,6 +525,15 @@ def test_what_stands_in_front_of_a_line_without_a_key_is_written(
     ]
 
 
+def test_an_input_without_a_line_is_no_error(
+    command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A script that writes what it has failed when it had nothing; with kcat and Kafka's tool it does not."""
+    type_in(monkeypatch, b"")
+    outcome = command("produce", "bills", "-b", cluster.bootstrap_servers)
+    assert (outcome.code, outcome.err) == (0, "kwire: 0 records written\n")
+
+
 def test_a_standard_input_that_is_closed_is_one_line(
     command: Command, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,7 +15,6 @@ import typer
 
 from kwire.cli.admin.typed_lines import lines_as_they_come, standard_input
 from kwire.cli.escapes import unescape
-from kwire.cli.exits import FAILED
 from kwire.cli.options import ConfigFile, Properties, Servers, Verbose
 from kwire.errors import ConfigError
 
@@ -91,8 +90,6 @@ def produce_records(
                 print(f"kwire: {producing.summary()}", file=sys.stderr)
             raise
         print(f"kwire: {producing.summary()}", file=sys.stderr)
-        if not producing.count:
-            raise typer.Exit(FAILED)
 
 
 def _write_all(producing: Producing, maker: RecordMaker, batches: Iterable[tuple[list[bytes], bool]]) -> None:
