@@ -314,8 +314,19 @@ def run(command: list[str], *, cwd: Path | None = None, timeout_s: float) -> tup
 
 @contextmanager
 def file_lock(path: Path) -> Iterator[None]:
-    """Holds an exclusive lock; the system gives it back when the process dies, however it dies."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
+    """Holds an exclusive lock; the system gives it back when the process dies, however it dies.
+
+    Raises:
+        ClusterError: the directory, which is one of downloads, cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("w")
+    except OSError as error:
+        raise ClusterError(
+            f"downloads cannot be kept in {path.parent}: {error.strerror}; set KWIRE_CACHE to a directory that can be "
+            "written"
+        ) from error
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -119,6 +119,17 @@ def test_a_failed_download_leaves_nothing_to_mistake(
     assert jars.ensure_kafka(VERSION, tmp_path / "cache").libs.exists()
 
 
+def test_a_cache_that_cannot_be_written_is_said_with_the_variable_that_names_it(
+    bin_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an OSError about a path that nobody had typed."""
+    give_java(bin_dir)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("KWIRE_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(ClusterError, match=r"downloads cannot be kept in .*: Not a directory; set KWIRE_CACHE to"):
+        jars.ensure_kafka(VERSION)
+
+
 def test_a_damaged_jar_is_not_kept(bin_dir: Path, tmp_path: Path) -> None:
     (tmp_path / "half.jar").write_bytes(b"PK\3\4 and then the line went dead")
     give_java(bin_dir)
