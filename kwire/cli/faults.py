@@ -12,6 +12,8 @@ here.
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -107,6 +109,7 @@ def run_faults(
     with _errors_told():
         _check_words(client or [], group_protocol)
         orders = _orders(file, scenario, seed, seconds, clients=[*(client or []), *(command or [])])
+        _check_programs(orders)
         orders = [_with_protocol(order, group_protocol) for order in orders]
         if secured:
             orders = [_secured(order, is_drawn=seed is not None) for order in orders]
@@ -147,6 +150,17 @@ def _check_words(clients: Sequence[str], protocol: str | None) -> None:
         raise ConfigError(f"{', '.join(unknown)} is no client; {', '.join(NAMED)} are, and --command takes any other")
     if protocol not in (None, *PROTOCOLS):
         raise ConfigError(f"{protocol} is no group protocol; {' and '.join(PROTOCOLS)} are")
+
+
+def _check_programs(orders: Sequence[RunOrder]) -> None:
+    """Raises: ConfigError, if a client's command is none: that would come out when the brokers run."""
+    for client in {members.client for order in orders for members in order.schedule.members} - {*NAMED}:
+        try:
+            program = [*shlex.split(client), ""][0]
+        except ValueError as error:
+            raise ConfigError(f"{client} is no command: {error}") from None
+        if shutil.which(program) is None:
+            raise ConfigError(f"{client} is no command: there is no program {program!r} that can be run")
 
 
 # --- what to run ----------------------------------------------------------------------------------------------

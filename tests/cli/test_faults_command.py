@@ -118,7 +118,23 @@ def test_a_file_names_its_own_clients(fake: FakeHarness, tmp_path: Path) -> None
     assert [members.count for members in fake.orders[0].schedule.members] == [1, 2]
 
 
-def test_any_command_is_a_client(fake: FakeHarness) -> None:
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("./mine --fast", "there is no program './mine' that can be run"),
+        ("./mine 'fast", "No closing quotation"),
+        ("", "there is no program '' that can be run"),
+    ],
+)
+def test_a_command_that_is_none_is_said_before_kafka_is_started(fake: FakeHarness, command: str, problem: str) -> None:
+    done = CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01", "--command", command])
+    assert (done.exit_code, done.stderr) == (2, f"kwire: {command} is no command: {problem}\n")
+    assert not fake.orders
+
+
+def test_any_command_is_a_client(fake: FakeHarness, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "mine").touch(mode=0o755)
+    monkeypatch.chdir(tmp_path)
     CliRunner().invoke(app, ["faults", "run", "--scenario", "row-01", "--command", "./mine --fast"])
     assert fake.orders[0].schedule.members[0].client == "./mine --fast"
     assert fake.orders[0].replay.endswith("--command './mine --fast'")
