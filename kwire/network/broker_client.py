@@ -36,6 +36,7 @@ class BrokerClient:
 
     def __init__(self, config: ConsumerConfig, timeout_s: float = 30.0) -> None:
         self.config = config
+        self.timeout_s = timeout_s
         self._connections = BrokerConnections(config, timeout_s)
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()

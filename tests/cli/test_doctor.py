@@ -250,6 +250,21 @@ def test_11_something_that_is_no_kafka(doctor: Doctor) -> None:
     assert advice.startswith("what to do: correct host and port in bootstrap_servers")
 
 
+def test_11_a_web_server_that_waits_for_a_line(doctor: Doctor) -> None:
+    """It "takes the connection and says nothing", as a broker that hangs."""
+
+    def answer(taken: socket.socket) -> None:
+        while came := taken.recv(4096):
+            if came.startswith(b"GET /"):  # no request of Kafka is a line
+                taken.sendall(b"HTTP/1.0 200 OK\r\n\r\n")
+                return
+
+    with listener(answer) as port:
+        said, advice = failure(doctor({"bootstrap.servers": f"127.0.0.1:{port}"}, "--timeout", "0.1"))
+    assert said.endswith(f"what listens at 127.0.0.1:{port} is not Kafka: it is a web server")
+    assert advice.startswith("what to do: correct host and port in bootstrap_servers")
+
+
 def test_12_something_that_says_nothing(doctor: Doctor) -> None:
     def wait_for_the_end(taken: socket.socket) -> None:
         while taken.recv(4096):

@@ -49,6 +49,8 @@ class Look(Protocol):
 
     def speaks_plain_kafka(self) -> bool: ...
 
+    def speaks_http(self) -> bool: ...
+
     def mechanisms(self) -> list[str]: ...
 
 
@@ -129,6 +131,8 @@ _ABOUT_TLS = (
     "ssl.client.auth=required wants ssl_keystore_location"
 )
 
+_ABOUT_PORTS = "correct host and port in bootstrap_servers; a REST proxy, a registry and ZooKeeper have others"
+
 
 def _no_api_versions(error: KafkaError, server: Endpoint, look: Look) -> Cause:
     protocol = look.config.security_protocol
@@ -143,11 +147,10 @@ def _no_api_versions(error: KafkaError, server: Endpoint, look: Look) -> Cause:
     ):  # with TLS 1.3 a client is refused after its side of the handshake is complete
         return Cause(f"{server} does not accept this client: {_reason(error, server)}", _ABOUT_TLS)
     if isinstance(error, ProtocolError):
-        return Cause(
-            f"what listens at {server} is not Kafka: {_reason(error, server)}",
-            "correct host and port in bootstrap_servers; a REST proxy, a registry and ZooKeeper have others",
-        )
+        return Cause(f"what listens at {server} is not Kafka: {_reason(error, server)}", _ABOUT_PORTS)
     if took_too_long(error):
+        if look.speaks_http():  # some wait for the end of a line, which no request of Kafka has
+            return Cause(f"what listens at {server} is not Kafka: it is a web server", _ABOUT_PORTS)
         return Cause(
             f"{server} takes the connection and says nothing: it is no broker, or one that hangs, or a proxy whose "
             "broker is gone",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from dataclasses import replace
 
 from kwire.config import Endpoint, SecurityProtocol
@@ -11,6 +12,7 @@ from kwire.network.broker_connections import ConnectionAttempt
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
 
 LOOK_TIMEOUT_S = 3.0
+HTTP = b"HTTP/"
 
 
 class Probes:
@@ -37,6 +39,15 @@ class Probes:
         except KafkaError:
             return False
         return True
+
+    def speaks_http(self) -> bool:
+        """Whether a web server answers at the port, without TLS."""
+        try:
+            with socket.create_connection(self._endpoint, min(LOOK_TIMEOUT_S, self._client.timeout_s)) as connection:
+                connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                return connection.recv(len(HTTP), socket.MSG_WAITALL) == HTTP
+        except OSError:
+            return False
 
     def mechanisms(self) -> list[str]:
         """The SASL mechanisms of the listener; none if it has no SASL, or does not answer."""
