@@ -13,7 +13,7 @@ from kwire.cli import consume_options as options
 from kwire.cli import starts
 from kwire.cli.catching_up import CatchingUp
 from kwire.cli.console_properties import split_properties, with_properties
-from kwire.cli.ends import Ends, parse_end
+from kwire.cli.ends import Ends
 from kwire.cli.exits import StopSignals, clean_exits
 from kwire.cli.formats import Encode, FormatOptions, encoder
 from kwire.cli.options import ConfigFile, Properties, Servers, Verbose, flag, settings_of
@@ -21,7 +21,7 @@ from kwire.cli.output import Output
 from kwire.cli.patience import said_when_slow
 from kwire.cli.reading import Reader
 from kwire.cli.reading_consumer import ReadingConsumer
-from kwire.cli.reading_plan import ReadingPlan, chosen_start, group_settings
+from kwire.cli.reading_plan import ReadingPlan, chosen_end, chosen_start, group_settings
 from kwire.cli.record_text import UnreadableRecordError
 from kwire.cli.registry_settings import RegistrySettings
 from kwire.cli.stepping_over import told_at_a_command_line
@@ -109,12 +109,13 @@ def consume_topics(
             escapes=escape,
         )
         encode = encoder(with_properties(typed, formatter))
+        begin = chosen_start(start, from_beginning=from_beginning)
         plan = ReadingPlan(
             topics=TopicChoice.of([*(topics or ()), *(more_topics or ())], include or ()),
             partitions=tuple(sorted(set(partition or ()))),
             in_group=settings.get("group_id") is not None,
-            start=chosen_start(start, from_beginning=from_beginning),
-            end=None if until is None else parse_end(until),
+            start=begin,
+            end=chosen_end(until, begin),
             count=count,
             exit_at_end=exit_at_end,
             timeout_ms=timeout_ms,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kwire.cli import starts
-from kwire.cli.ends import End
+from kwire.cli.ends import End, EndKind, parse_end
 from kwire.cli.starts import Start, StartKind
 from kwire.cli.topic_choice import TopicChoice
 from kwire.errors import ConfigError
@@ -36,6 +36,22 @@ def chosen_start(text: str | None, *, from_beginning: bool) -> Start | None:
     if from_beginning:
         return Start(StartKind.EARLIEST)
     return None if text is None else starts.parse_start(text)
+
+
+def chosen_end(text: str | None, start: Start | None) -> End | None:
+    """The end that was chosen, if one was. Raises: ConfigError, if nothing lies before it."""
+    if text is None:
+        return None
+    end = parse_end(text)
+    if start is not None and _is_empty(start, end):
+        raise ConfigError(f"--until {text}: it does not lie behind --from, so there is nothing to read")
+    return end
+
+
+def _is_empty(start: Start, end: End) -> bool:
+    if end.kind is EndKind.OFFSET:
+        return start.kind is StartKind.OFFSET and end.number <= start.number
+    return start.kind is StartKind.TIMESTAMP_MS and end.number < start.number  # --from now --until now is in order
 
 
 def group_settings(plan: ReadingPlan) -> dict[str, object]:

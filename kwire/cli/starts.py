@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -12,6 +13,8 @@ from kwire.errors import ConfigError
 from kwire.model import OffsetAndTimestamp, TopicPartition
 
 HELP = f"Where to begin: earliest, latest, an offset, -N for the last N of each partition, or a time: {times.HELP}."
+
+log = logging.getLogger("kwire.cli")
 
 
 class StartKind(Enum):
@@ -86,12 +89,20 @@ def seek_to_start(
             consumer.seek_to_end(partitions)
         case StartKind.OFFSET:
             ends = (log_ends or consumer.end_offsets)(partitions)
+            _warn_of_starts_behind(start.number, ends)
             _seek_within_log(consumer, dict.fromkeys(partitions, start.number), ends)
         case StartKind.LAST_RECORDS:
             ends = consumer.end_offsets(partitions)
             _seek_within_log(consumer, {partition: ends[partition] - start.number for partition in partitions}, ends)
         case StartKind.TIMESTAMP_MS:
             _seek_to_times(consumer, dict.fromkeys(partitions, start.number))
+
+
+def _warn_of_starts_behind(offset: int, ends: Mapping[TopicPartition, int]) -> None:
+    """Nothing comes, perhaps for long: whoever has mistyped the offset has to know why."""
+    for partition, end in sorted(ends.items()):
+        if offset > end:
+            log.warning("%s ends at offset %d; reading begins there, not at %d", partition, end, offset)
 
 
 def _seek_within_log(

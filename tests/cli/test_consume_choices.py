@@ -132,6 +132,23 @@ def test_from_and_until_cut_out_a_piece(consume: CommandLine, now_ms: list[int])
     assert consume("-p0", "--from", "-3s", "--until", "-1s").lines == names("a", 2, 3)
 
 
+@pytest.mark.parametrize(("begin", "until"), [("4", "4"), ("4", "3"), ("-1s", "-2s")])
+def test_an_end_that_does_not_lie_behind_the_start_is_refused(
+    consume: CommandLine, now_ms: list[int], begin: str, until: str
+) -> None:
+    """It ended with 0, and without a word, as if there were no records."""
+    outcome = consume("--from", begin, "--until", until)
+    assert (outcome.code, outcome.err) == (
+        2,
+        f"kwire: --until {until}: it does not lie behind --from, so there is nothing to read\n",
+    )
+
+
+def test_a_start_behind_the_end_is_told(consume: CommandLine, caplog: pytest.LogCaptureFixture) -> None:
+    assert consume("--from", "6", "-e").lines == []
+    assert caplog.messages == ["orders-1 ends at offset 5; reading begins there, not at 6"]
+
+
 @pytest.mark.parametrize("until", ["soon", "-5", "latest", "1h"])
 def test_an_end_that_is_not_understood_is_refused(consume: CommandLine, until: str) -> None:
     outcome = consume("--until", until)
