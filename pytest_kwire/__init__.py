@@ -14,6 +14,7 @@ when a test asks for the fixture.
 
 from __future__ import annotations
 
+from inspect import Signature, signature
 from typing import TYPE_CHECKING
 
 import pytest
@@ -37,5 +38,15 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     from kwire.testing import Cluster
 
     mark = request.node.get_closest_marker(MARK)  # the mark of the test, or else of its class or module
+    if mark is not None:
+        _check(signature(Cluster), mark)
     with Cluster(*mark.args, **mark.kwargs) if mark is not None else Cluster() as cluster:
         yield cluster
+
+
+def _check(wanted: Signature, mark: pytest.Mark) -> None:
+    """Fails the test if the mark has another argument than a Cluster: the error would be about a call nobody wrote."""
+    try:
+        wanted.bind(*mark.args, **mark.kwargs)
+    except TypeError as error:
+        pytest.fail(f"@pytest.mark.{MARK}: {error}; it takes {', '.join(wanted.parameters)}", pytrace=False)

@@ -138,6 +138,16 @@ def test_tests_get_the_cluster_that_they_ask_for(tmp_path: Path) -> None:
     assert "3 passed" in ran.stdout, ran.stdout + ran.stderr
 
 
+def test_a_mark_with_another_argument_says_what_it_takes(tmp_path: Path) -> None:
+    """It was a TypeError about Cluster.__init__(), which the test does not call."""
+    (tmp_path / "test_orders.py").write_text(
+        "import pytest\n\n@pytest.mark.kafka_cluster(broker=3)\ndef test_orders(kafka_cluster):\n    pass\n"
+    )
+    said = run_pytest(tmp_path).stdout
+    assert "@pytest.mark.kafka_cluster: got an unexpected keyword argument 'broker'; it takes brokers, topics" in said
+    assert "Cluster.__init__" not in said
+
+
 def test_a_suite_that_asks_for_none_loads_none(tmp_path: Path) -> None:
     (tmp_path / "test_nothing.py").write_text(
         "import sys\n\ndef test_nothing():\n"
