@@ -214,9 +214,10 @@ def test_a_commit_behind_the_end_is_a_lag_below_0(command: Command, cluster: Clu
 
 
 def test_a_group_that_there_is_not_is_exit_code_1(command: Command, cluster: Cluster) -> None:
+    """It was printed to standard output, as a group is."""
     outcome = command("groups", "describe", "billing", "-b", cluster.bootstrap_servers)
-    assert outcome.code == 1
-    assert outcome.out == "billing: there is no such group, or it has neither members nor commits\n"
+    assert (outcome.code, outcome.out) == (1, "")
+    assert outcome.err == "kwire: billing: there is no such group, or it has neither members nor commits\n"
 
 
 def test_a_topic_that_was_deleted_leaves_the_rest_of_the_lag(command: Command, cluster: Cluster) -> None:

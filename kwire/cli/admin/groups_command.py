@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -103,8 +104,11 @@ def describe_groups(
         if as_json:
             print_lines(json_lines([report.to_json() for report in reports]))
         else:
-            print_lines([line for report in reports for line in report.lines()])
-        if any(report.is_missing for report in reports):
+            print_lines([line for report in reports if not report.is_missing for line in report.lines()])
+        missing = [report for report in reports if report.is_missing]
+        for line in (line for report in missing for line in report.lines()):
+            print(f"kwire: {line}", file=sys.stderr)
+        if missing:
             raise typer.Exit(FAILED)
 
 
