@@ -6,7 +6,7 @@ import re
 
 from kwire.errors import ConfigError
 
-_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{2}|.|$)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:x[0-9a-fA-F]{0,2}|.|$)", re.DOTALL)
 _ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\0": "\0", "\\\\": "\\"}
 
 
@@ -23,7 +23,8 @@ def unescape(option: str, given: str) -> bytes:
             return _ESCAPES[escape].encode()
         if escape.startswith("\\x") and len(escape) == 4:
             return bytes.fromhex(escape[2:])
-        raise ConfigError(rf"{option}: {escape!r} is no escape; there are \n \t \r \0 \\ and \xNN")
+        shown = repr(escape).replace("\\\\", "\\")  # as it was typed
+        raise ConfigError(rf"{option}: {shown} is no escape; there are \n \t \r \0 \\ and \xNN")
 
     # File names and arguments may hold bytes that are not UTF-8; surrogateescape gives back what was typed.
     parts: list[bytes] = []

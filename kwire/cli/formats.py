@@ -96,6 +96,7 @@ def _refuse(option: str, given: object, options: FormatOptions, belongs_to: str)
 
 def _template(options: FormatOptions, fields: RecordText) -> Encode:
     if "%" not in options.format:
+        unescape("--format", options.format)  # raises, if that is what is wrong
         names = ", ".join(each.value for each in Format)
         raise ConfigError(f"--format {options.format}: write {names}, or a template: {templates.HELP}")
     _refuse("--delimiter", options.delimiter, options, "text and raw")

@@ -392,7 +392,7 @@ def test_an_unknown_partition_is_an_error(consume: CommandLine) -> None:
         (["--config", "/nowhere/at.all"], "cannot read /nowhere/at.all: No such file or directory"),
         (["--group", " "], "--group: group_id is blank"),
         (["-f", "json", "-K", ":"], "--key-separator is for --format text, not json"),
-        (["-f", "raw", "-D", r"\q"], r"--delimiter: '\\q' is no escape"),
+        (["-f", "raw", "-D", r"\q"], r"--delimiter: '\q' is no escape"),
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(consume: CommandLine, arguments: list[str], said: str) -> None:

@@ -69,7 +69,9 @@ def test_a_value_that_is_not_of_its_format_is_named_with_the_way_on() -> None:
     [
         ("%x", "--format: %x stands for nothing. %s value"),
         ("%s %", "--format: % stands for nothing"),
-        (r"%s\q", r"--format: '\\q' is no escape"),
+        (r"%s\q", r"--format: '\q' is no escape"),
+        (r"x\x1", r"--format: '\x1' is no escape; there are \n"),
+        (r"%s\x1g", r"--format: '\x1' is no escape"),
         ("xml", "--format xml: write text, json, raw, or a template: %s value"),
     ],
 )
