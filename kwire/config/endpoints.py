@@ -73,6 +73,8 @@ def _port(text: str, item: str) -> int:
 def _what_is_wrong(item: str) -> str:
     if "@" in item:
         raise BadValueError("a server's address holds no user: give sasl_username, sasl_password", may_be_secret=True)
+    if ";" in item or len(item.split()) > 1:
+        return f"{item!r}: write commas between servers"
     host, colon, port = item.rpartition(":")
     if item.endswith("]") or not colon:
         return f"{item!r} has no port; Kafka's usual one is 9092"

@@ -202,7 +202,9 @@ def test_good_values(name: str, value: object, expected: object) -> None:
         ("bootstrap_servers", "a:http", "'a:http': the port 'http' is not a number; valid: host:port"),
         ("bootstrap_servers", "a:-1", "'a:-1': the port '-1' is not a number; valid: host:port"),
         ("bootstrap_servers", ":9092", "':9092' is not host:port; valid: host:port"),
-        ("bootstrap_servers", "a b:9092", "'a b:9092' is not host:port; valid: host:port"),
+        ("bootstrap_servers", "a b:9092", "'a b:9092': write commas between servers; valid: host:port"),
+        ("bootstrap_servers", "a:1;b:2", "'a:1;b:2': write commas between servers; valid: host:port"),
+        ("bootstrap_servers", "a:1 b:2", "'a:1 b:2': write commas between servers; valid: host:port"),
         (
             "bootstrap_servers",
             "::1:9092",
