@@ -25,6 +25,7 @@ from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
+from kwire.protocol.messages.produce import ProduceRequest, ProduceResponse
 from kwire.protocol.schema import Message
 from kwire.testing import Cluster
 
@@ -524,6 +525,17 @@ def test_what_stands_in_front_of_a_line_without_a_key_is_written(
         "kwire: 1 record written: bills-0 at offset 0",
         "kwire: line 2 has no key: there is no ':' in 'no key'; neither it nor what follows was written",
     ]
+
+
+def test_what_is_refused_is_counted(command: Command, cluster: Cluster) -> None:
+    def refuse(answer: Message) -> None:
+        assert isinstance(answer, ProduceResponse)
+        answer.responses[0].partition_responses[0].error_code = ErrorCode.INVALID_RECORD
+
+    cluster.control.on(ProduceRequest).edit(refuse)
+    outcome = command("produce", "bills", "--value", "x", "-b", cluster.bootstrap_servers)
+    assert outcome.code == 1
+    assert "1 record for bills-0 not written, 0 before" in outcome.err
 
 
 def test_an_input_without_a_line_is_no_error(

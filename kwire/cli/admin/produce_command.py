@@ -30,7 +30,8 @@ Value = Annotated[
     typer.Option("--value", metavar="TEXT", help="A value; may be repeated. Default: each line of standard input."),
 ]
 Headers = Annotated[
-    list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; may be repeated.")
+    list[str] | None,
+    typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header; may be repeated. NAME alone is a null."),
 ]
 Partition = Annotated[
     int | None,

@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from kwire.cli.admin.cluster import ClusterView
 from kwire.cli.admin.murmur2 import murmur2
+from kwire.cli.tables import counted
 from kwire.conformance.batches import RecordToWrite, encode_batch
 from kwire.errors import InvalidArgumentError
 from kwire.model import TopicPartition
@@ -66,7 +67,7 @@ class Producing:
             f"{TopicPartition(self._topic, number)} at offset {first}{f' to {last}' if last > first else ''}"
             for number, (first, last) in sorted(self._written.items())
         ]
-        records = f"{self.count} record{'' if self.count == 1 else 's'} written"
+        records = f"{counted(self.count, 'record')} written"
         return f"{records}: {', '.join(places)}" if places else records
 
     def _partition_of(self, record: RecordToWrite) -> int:
@@ -98,7 +99,7 @@ class Producing:
         if placed.error_code:
             raise error_for(
                 placed.error_code,
-                f"{len(records)} records for {self._topic}-{partition} are not written, {self.count} were before",
+                f"{counted(len(records), 'record')} for {self._topic}-{partition} not written, {self.count} before",
                 topics=[self._topic],
             )
         self.count += len(records)
