@@ -160,6 +160,24 @@ def test_row_34_a_consumer_is_slow_for_ten_minutes(script: Script, protocol: str
     assert heard.kinds() == ["assigned"]
 
 
+@scripted(brokers=1)
+def test_row_34_a_slow_consumer_with_a_backlog_soon_gets_the_record_of_another_partition(script: Script) -> None:
+    """The buffer holds eight seconds of work on the backlog, and stays full: the record overtakes most of it."""
+    consumer, _ = reading(script, 2, max_poll_records=10, fetch_buffer_bytes=400_000)
+    for _ in range(200):
+        script.append(TOPIC, 0, build_batch([b"x" * 1_000] * 10, timestamp_ms=script.cluster.wall_clock_ms()))
+
+    def work_on_a_poll() -> set[int]:
+        found = {tp.partition for tp in consumer.poll(1.0).partitions()}
+        script.sleep(200.0)
+        return found
+
+    for _ in range(30):
+        assert work_on_a_poll() == {0}
+    script.append(TOPIC, 1, build_batch([b"new"], timestamp_ms=script.cluster.wall_clock_ms()))
+    assert any(1 in work_on_a_poll() for _ in range(4))
+
+
 @pytest.mark.slow
 @scripted(brokers=1)
 def test_row_34_a_slow_consumer_of_many_partitions_holds_no_more_than_it_counts(script: Script) -> None:
