@@ -25,11 +25,12 @@ CASES = {
     "back": "a record of a topic that is read to its end",
     "rotation": "one partition at a time, the others paused",
     "backpressure": "a partition paused while it is worked on, five others at their ends",
+    "backlog": "a new record beside five partitions with a backlog that is worked on",
     "commit": "a synchronous commit",
 }
 WORKER = Path(__file__).with_name("seeking_worker.py")
 TARGETS = (
-    *(Target(case=CASES[task], figure="ms", limit=1.1, to=OPPONENT) for task in ("look-up", "tail", "back")),
+    *(Target(case=CASES[task], figure="ms", limit=1.1, to=OPPONENT) for task in ("look-up", "tail", "back", "backlog")),
     *(
         Target(case=CASES[task], figure="thousand_per_s", limit=1.0, to=OPPONENT, at_least=True)
         for task in ("rotation", "backpressure")

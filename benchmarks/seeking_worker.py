@@ -14,6 +14,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
@@ -24,6 +25,9 @@ TAIL = 10
 BATCH = 500
 QUIET_S = (0.6, 1.2)
 GIVE_UP_S = 60.0
+HEAD_START_S = 1.0
+WORKED_ON_PER_S = 10_000
+"""How many records a second a program with a backlog works on: five partitions have enough for 25 s."""
 
 Found = Sequence[tuple[int, int]]
 """Partition and offset of each record."""
@@ -34,6 +38,8 @@ class Mover(Protocol):
 
     ends: Mapping[int, int]
     """The offset behind the last record of each, of when the consumer began."""
+    write: Callable[[int], None]
+    """Appends a record to a partition, by way of another client."""
 
     def seek(self, offsets: Mapping[int, int]) -> None: ...
     def pause(self, partitions: Collection[int]) -> None: ...
@@ -289,6 +295,35 @@ def backpressure(mover: Mover, seconds: float) -> dict[str, float]:
     return _rate(mover.ends[0], seconds, read)
 
 
+def backlog(mover: Mover, seconds: float) -> dict[str, float]:
+    """As a program has one behind an outage: while it catches up, the other partitions are not to wait."""
+    last = max(mover.ends)
+    end = mover.ends[last]
+    mover.seek({number: end if number == last else 0 for number in mover.ends})
+    begin_s = time.monotonic()
+    _work(mover, until_s=begin_s + HEAD_START_S)
+    took_s: list[float] = []
+    while not took_s or time.monotonic() < begin_s + seconds:
+        written_s = time.monotonic()
+        mover.write(last)
+        took_s.append(_work(mover, until_s=written_s + GIVE_UP_S, wanted=(last, end)) - written_s)
+        end += 1
+        _work(mover, until_s=time.monotonic() + WORK_S)
+    return {"ms": 1e3 * sum(took_s) / len(took_s)}
+
+
+def _work(mover: Mover, until_s: float, wanted: tuple[int, int] | None = None) -> float:
+    """Work on what comes, at a steady pace, until a record is there or the time is over; which time that is."""
+    while (now_s := time.monotonic()) < until_s:
+        found = mover.read(POLL_S)
+        if wanted in found:
+            return time.monotonic()
+        time.sleep(len(found) / WORKED_ON_PER_S)
+    if wanted is not None:
+        _check(until_s, f"record {wanted[1]} of partition {wanted[0]}")
+    return now_s
+
+
 def commit(mover: Mover, seconds: float) -> dict[str, float]:
     """After each record, as a program does that must not handle one twice."""
     mover.pause([number for number in mover.ends if number])
@@ -341,12 +376,22 @@ TASKS: Mapping[str, Callable[[Mover, float], dict[str, float]]] = {
     "back": back,
     "rotation": rotation,
     "backpressure": backpressure,
+    "backlog": backlog,
     "commit": commit,
 }
 
 
+def _write(servers: str, topic: str, partition: int) -> None:
+    from confluent_kafka import Producer
+
+    producer = Producer({"bootstrap.servers": servers})
+    producer.produce(topic, b"new", partition=partition)
+    producer.flush()
+
+
 def main(task: str, contestant: str, options: Mapping[str, Any]) -> None:
     mover = MOVERS[contestant](options["servers"], options["topic"], options["partitions"])
+    mover.write = partial(_write, options["servers"], options["topic"])
     print(json.dumps(TASKS[task](mover, options["seconds"])), flush=True)
     mover.close()
 

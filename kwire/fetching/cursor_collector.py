@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 TURN_MS = 100.0
 """How long a partition has the application to itself while others have records. An application that is fast enough to
 handle a whole fetch in this time changes the partition after each fetch alone."""
-MAX_PARTLY_HANDED_OUT = 4
+MAX_PARTLY_HANDED_OUT = 8
 """This many fetches may wait in the middle of what is decoded of them, for that takes memory. With more, a partition's
 turn goes on to the end of the decoded portion."""
 

@@ -23,6 +23,7 @@ class Shelf(Mover):
         self._paused: set[int] = set()
         self.polled: list[list[int]] = []
         self.committed: list[tuple[int, int]] = []
+        self.write = self._append
 
     def seek(self, offsets: Mapping[int, int]) -> None:
         self._at |= offsets
@@ -42,6 +43,9 @@ class Shelf(Mover):
             self._at[number] = stop
         return found
 
+    def _append(self, partition: int) -> None:
+        self.ends |= {partition: self.ends[partition] + 1}
+
     def look_up_ends(self) -> Mapping[int, int]:
         return self.ends
 
@@ -54,7 +58,13 @@ class Shelf(Mover):
 
 def test_each_case_has_a_task_and_each_task_finds_what_it_seeks() -> None:
     assert list(TASKS) == list(CASES)
-    for name, seconds in (("look-up", 0.0), ("tail", 0.0), ("rotation", 60.0), ("backpressure", 60.0)):
+    for name, seconds in (
+        ("look-up", 0.0),
+        ("tail", 0.0),
+        ("rotation", 60.0),
+        ("backpressure", 60.0),
+        ("backlog", 0.0),
+    ):
         assert all(figure > 0 for figure in TASKS[name](Shelf(20), seconds).values())
 
 
@@ -96,6 +106,8 @@ def test_everybody_finds_what_is_sought(tmp_path: Path) -> None:
         "--case",
         "tail",
         "--case",
+        "backlog",
+        "--case",
         "commit",
         "--rounds",
         "1",
@@ -105,5 +117,5 @@ def test_everybody_finds_what_is_sought(tmp_path: Path) -> None:
     assert benchmarks_cli.main([*arguments, "--json", str(path)]) == 0
     rows = json.loads(path.read_text())["results"]
     assert {row["contestant"] for row in rows} == set(CONTESTANTS) >= {OWN, OPPONENT}
-    assert {row["case"] for row in rows} == {CASES["look-up"], CASES["tail"], CASES["commit"]}
+    assert {row["case"] for row in rows} == {CASES[case] for case in ("look-up", "tail", "backlog", "commit")}
     assert all(row["median"] > 0 for row in rows)

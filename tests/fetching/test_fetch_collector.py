@@ -286,7 +286,7 @@ def test_few_fetches_wait_in_the_middle_of_what_is_decoded() -> None:
     """The turn of the next one goes on to the end of its portion, for each that waits takes memory."""
     partitions = [TopicPartition("a", number) for number in range(MAX_PARTLY_HANDED_OUT + 1)]
     first = [f"a-{number}" for number in range(MAX_PARTLY_HANDED_OUT)]
-    found = polled(with_backlog(*partitions), 25, TURN_MS)
+    found = polled(with_backlog(*partitions), 5 * len(partitions), TURN_MS)
     assert found[: len(first) + 4] == [*first, *first[-1:] * 4]
     assert {name: found.count(name) for name in found} == {str(tp): 5 for tp in partitions}
 
