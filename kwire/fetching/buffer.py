@@ -120,17 +120,25 @@ class FetchBuffer:
         When there is no room, the buffer remembers that somebody waits for it: see `drained`.
         """
         with self._lock:
-            counted_bytes = self._counted_bytes(withheld)
-            room_bytes = self._limit_beside_withheld(limit_bytes, counted_bytes) - counted_bytes
+            room_bytes = self._room_bytes(limit_bytes, withheld)
             self._refusal = NoRoom(limit_bytes, withheld) if room_bytes <= 0 else None
             return room_bytes
+
+    def free_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
+        """As `room_bytes`, for somebody who does not wait for room."""
+        with self._lock:
+            return self._room_bytes(limit_bytes, withheld)
+
+    def _room_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
+        counted_bytes = self._counted_bytes(withheld)
+        return self._limit_beside_withheld(limit_bytes, counted_bytes) - counted_bytes
 
     def has_room_again(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> bool:
         """Whether so much is free that the buffer is to be refilled. If not, it remembers that somebody waits for that:
         see `drained`."""
         with self._lock:
             refusal = NoRoom(limit_bytes, withheld)
-            self._refusal = None if self._is_over(refusal) else refusal
+            self._refusal = None if self._has_room_after(refusal) else refusal
             return self._refusal is None
 
     def held(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
@@ -140,7 +148,7 @@ class FetchBuffer:
             return [tp for tp in partitions if tp in self._bytes]
 
     def waiting_bytes(self, withheld: Collection[TopicPartition]) -> int:
-        """What the application has not taken, of all that it can take. With nothing, it waits or is about to."""
+        """What is held in memory, of all that the application can take. With nothing, it waits or is about to."""
         with self._lock:
             return self._counted_bytes(withheld)
 
@@ -151,18 +159,18 @@ class FetchBuffer:
         if refusal is None:  # almost always, and every poll asks
             return None
         with self._lock:
-            has_news = (self.tells_run_out and self._has_run_out) or self._is_over(refusal)
+            has_news = (self.tells_run_out and self._has_run_out) or self._has_room_after(refusal)
             return refusal if has_news else None
 
-    def _is_over(self, refusal: NoRoom) -> bool:
+    def _has_room_after(self, refusal: NoRoom) -> bool:
         counted_bytes = self._counted_bytes(refusal.withheld)
         return counted_bytes <= self._limit_beside_withheld(refusal.limit_bytes, counted_bytes) * REFILL_SHARE
 
     def drain_told(self, refusal: NoRoom) -> None:
-        """The network thread knows that this refusal is over."""
+        """The network thread has been told. If there is room, the refusal is over."""
         with self._lock:
             self._has_run_out = False
-            if self._refusal is refusal and self._is_over(refusal):
+            if self._refusal is refusal and self._has_room_after(refusal):
                 self._refusal = None
 
     def _counted_bytes(self, withheld: Collection[TopicPartition]) -> int:
@@ -206,10 +214,10 @@ class FetchBuffer:
                 self._taken[fetch] = None
             return fetch
 
-    def first(self, most: int, withheld: Container[TopicPartition] = ()) -> list[CompletedFetch]:
-        """Up to `most` fetches that are not taken: those that come to the front next, unless something changes."""
+    def first(self, max_fetches: int, withheld: Container[TopicPartition] = ()) -> list[CompletedFetch]:
+        """Up to `max_fetches` fetches that are not taken: those that are next in front, unless something changes."""
         with self._lock:
-            return list(islice((each for each in self._in_turn(withheld) if each not in self._taken), most))
+            return list(islice((each for each in self._in_turn(withheld) if each not in self._taken), max_fetches))
 
     def end_turn(self, tp: TopicPartition) -> None:
         """Have all other partitions take their turn before this one."""
@@ -314,4 +322,5 @@ class FetchBuffer:
             answer.released_bytes = answer.size_bytes - sum(len(fetch.records) for fetch in fetches)
         self._begun = {answer for answer in left if answer.released_bytes}
         self._size_bytes = sum(answer.size_bytes for answer in left)
+        self._has_run_out = True  # perhaps: then nobody has noted it
         self._is_counting = False

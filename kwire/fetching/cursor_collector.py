@@ -114,7 +114,6 @@ class CursorCollector(Generic[K, V]):
             except (CorruptPartitionError, KafkaError):
                 if has_records:
                     break  # the records first; the next call meets the error again
-                self._turn_ends_ms = NEVER_MS  # and so does each further one
                 raise
             if entry.records:
                 has_records = True
@@ -134,9 +133,16 @@ class CursorCollector(Generic[K, V]):
     def collect_from(
         self, current: OpenFetch, view: AssignmentView, into: Pending[K, V], max_records: int, *, keep_failures: bool
     ) -> Collected[K, V]:
-        """Add up to this many of this fetch's records to what is pending; see `collect`."""
-        entry = self._next_entry(current, max_records, keep_failures=keep_failures)
+        """Add up to this many of this fetch's records to what is pending; see `collect`. An error keeps its turn, for
+        each poll raises it again; a turn that had one may end at any time."""
+        try:
+            entry = self._next_entry(current, max_records, keep_failures=keep_failures)
+        except (CorruptPartitionError, KafkaError):
+            self._turn_ends_ms = NEVER_MS
+            raise
         into.append(entry)
+        if self._turn_ends_ms == NEVER_MS:
+            self._turn_ends_ms = -NEVER_MS
         entry.settle()
         if self._decodes_ahead or current.inflate_ahead(self._opened.values()):
             self._ahead.begin(self._buffer.first(MAX_FETCHES, view.withheld))
@@ -194,6 +200,7 @@ class CursorCollector(Generic[K, V]):
         decoded = sum(each.progress.row < each.progress.rows for each in self._opened.values())
         if current.progress.row < current.progress.rows and decoded >= MAX_PARTLY_HANDED_OUT:
             return False
+        current.let_go()
         self._buffer.end_turn(tp)
         return True
 

@@ -149,6 +149,12 @@ class OpenFetch:
         while (at := self.progress).row >= at.rows and at.batches:
             self.progress = self._decoded(at)
 
+    def let_go(self) -> None:
+        """Keep nothing of a portion that was handed out: others have their turn before the next one is decoded."""
+        at = self.progress
+        if at.row >= at.rows:
+            self.progress = CollectProgress(at.position, at.batches, at.error)
+
     def inflate_ahead(self, beside: Collection[OpenFetch] = ()) -> bool:
         """Have a thread begin to inflate what is decoded next, if that has not begun, and pays.
 

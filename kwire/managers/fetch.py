@@ -158,8 +158,8 @@ class FetchManager:
         busy = [connection for connection in self._connections if connection.session.wanted]
         ready = [connection for connection in busy if connection.request.ready(now_ms)]
         max_bytes = self._answer_bytes(len(busy), len(ready)) if ready and not self._set_aside else 0
-        if ready:
-            self._note_room(max_bytes, now_ms)
+        if ready or not busy:
+            self._note_room(now_ms, is_full=bool(ready) and not max_bytes)
         if ready and not max_bytes and self._buffer.tells_run_out:
             ready = self._set_buffered_aside(ready)
             max_bytes = self._reserved_bytes(len(ready)) if ready else 0
@@ -169,7 +169,7 @@ class FetchManager:
             *(connection.request.wake_at_ms for connection in busy),
             self._full_since_ms + PATIENCE_MS,
         )
-        # What is ready and finds no room waits for room, not for a time.
+        # What is ready and finds no room waits for room; after `PATIENCE_MS` it is looked at again.
         return PollResult(requests, min((at_ms for at_ms in wakes_ms if at_ms > now_ms), default=NEVER_MS))
 
     def _requests(self, ready: list[FetchConnection], max_bytes: int, now_ms: float) -> list[AnyUnsentRequest]:
@@ -200,20 +200,17 @@ class FetchManager:
         due_bytes = min(sum(connection.due_bytes for connection in self._connections), limit_bytes // 2)
         return limit_bytes - due_bytes - int(limit_bytes * RESERVED_SHARE)
 
-    def _note_room(self, max_bytes: int, now_ms: float) -> None:
-        """The buffer has room, or it has been full for so long: a fast application makes room in a moment."""
-        if max_bytes:
-            self._full_since_ms, self._buffer.tells_run_out = NEVER_MS, False
-        else:
-            self._full_since_ms = min(self._full_since_ms, now_ms)
-            self._buffer.tells_run_out = now_ms >= self._full_since_ms + PATIENCE_MS
+    def _note_room(self, now_ms: float, *, is_full: bool) -> None:
+        """Note since when the buffer is full. A fast application makes room in a moment, and is waited for."""
+        self._full_since_ms = min(self._full_since_ms, now_ms) if is_full else NEVER_MS
+        self._buffer.tells_run_out = now_ms >= self._full_since_ms + PATIENCE_MS
 
     def _reserved_bytes(self, ready: int) -> int:
         """How large the answer on each ready connection may be when there is no room but what is reserved."""
-        used_bytes = self._buffer.waiting_bytes(self._subscription.view.withheld)
+        limit_bytes = self._buffer.limit_bytes
         due_bytes = sum(connection.due_bytes for connection in self._connections)
-        reserved_bytes = int(self._buffer.limit_bytes * RESERVED_SHARE)
-        room_bytes = min(self._buffer.limit_bytes - used_bytes - due_bytes, reserved_bytes)
+        free_bytes = self._buffer.free_bytes(limit_bytes - due_bytes, self._subscription.view.withheld)
+        room_bytes = min(free_bytes, int(limit_bytes * RESERVED_SHARE))
         return max(0, min(self._config.fetch_max_bytes, room_bytes // ready))
 
     def _set_buffered_aside(self, ready: list[FetchConnection]) -> list[FetchConnection]:

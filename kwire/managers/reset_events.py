@@ -72,7 +72,8 @@ class ResetEvents:
     def begin(self, tp: TopicPartition, reason: str, before: int | None = None) -> None:
         """A reset begins, from a position that the application has come to."""
         if self._tell is not None:
-            self.forget(tp)
+            if tp in self._unsettled:
+                self._settle(tp)
             self._resets[tp] = _Reset(reason, before)
 
     def begin_amid(self, partition: AssignedPartition, reason: str, lost_up_to: int | None) -> None:

@@ -22,7 +22,7 @@ from kwire.states.partition import STATE_REASONS
 from kwire.subscription.partition import AssignedPartition
 
 LATE_MS = 2_000.0
-"""An answer that is overdue for so long is a reason why no records come."""
+"""An answer that is overdue for this long is a reason why no records come."""
 
 
 def wait_s(at_ms: float | None, now_ms: float) -> float | None:
@@ -125,7 +125,7 @@ class PartitionDescriber:
                 next_try_in_s=wait_s(fetch.next_try_ms, self._now_ms),
             )
         if fetch.due_ms is not None and self._now_ms - fetch.due_ms > LATE_MS:
-            text = "a broker does not answer the fetch, which is due even without records"
+            text = "the answer to the fetch is overdue: the broker does not answer, or the line to it is slow"
             return Cause(kind=CauseKind.FETCH_OVERDUE, text=text, for_s=age_s(fetch.due_ms, self._now_ms))
         return None
 

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
+from linecache import getline
+from types import FrameType
+from typing import TypeAlias
+
+import pytest
 
 from kwire.epochs import AssignmentEpoch
 from kwire.fetching.buffer import MIN_SHARE, CompletedFetch, FetchBuffer
@@ -14,6 +21,7 @@ A = TopicPartition("a", 0)
 B = TopicPartition("b", 0)
 C = TopicPartition("c", 0)
 MIB = 1024 * 1024
+Trace: TypeAlias = "Callable[[FrameType, str, object], Trace | None]"
 
 
 def fetch(tp: TopicPartition = A, size_bytes: int = 100) -> CompletedFetch:
@@ -210,6 +218,54 @@ def test_whoever_finds_room_is_not_waiting_for_it() -> None:
     assert buffer.room_bytes(1_000, ()) > 0
     buffer.drop({A})
     assert not is_drained(buffer)
+
+
+def test_whoever_asks_is_told_when_nothing_is_left_of_a_partition() -> None:
+    buffer = answered([fetch(A, 10)], [fetch(B, 90)])
+    assert not buffer.has_room_again(80, ())
+    collect(buffer)
+    assert not is_drained(buffer), "nobody has asked"
+    buffer.tells_run_out = True
+    assert is_drained(buffer)
+    assert not is_drained(buffer), "it is told once"
+
+
+@pytest.mark.parametrize("line", range(25))
+def test_that_nothing_is_left_of_a_partition_is_told_wherever_an_exception_strikes(line: int) -> None:
+    """Whoever takes the fetch releases it again then."""
+    buffer, a = FetchBuffer(), fetch(A, 10)
+    buffer.put([a])
+    buffer.put([fetch(B, 90)])
+    assert not buffer.has_room_again(80, ())
+    buffer.tells_run_out = True
+    assert buffer.front() is a
+    with struck_at_line(line), suppress(InterruptedError):
+        buffer.release(a)
+    buffer.release(a)
+    assert buffer.size_bytes == 90
+    assert is_drained(buffer)
+
+
+@contextmanager
+def struck_at_line(number: int) -> Iterator[None]:
+    """An exception comes before that line of the buffer's code, but for those that take its lock."""
+    left, file = number, FetchBuffer.release.__code__.co_filename
+
+    def trace(frame: FrameType, event: str, _: object) -> Trace | None:
+        nonlocal left
+        if frame.f_code.co_filename != file:
+            return None
+        if event == "line" and not getline(file, frame.f_lineno).lstrip().startswith("with"):
+            left -= 1
+            if left == -1:
+                raise InterruptedError
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
 
 
 def test_two_threads_lose_no_fetch_and_no_byte() -> None:

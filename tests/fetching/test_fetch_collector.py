@@ -25,7 +25,7 @@ else:
 
 
 def refusing(value: bytes) -> bytes:
-    if value == b"0":
+    if value == b"bad":
         raise ValueError("not this one")
     return value
 
@@ -291,14 +291,37 @@ def test_few_fetches_wait_in_the_middle_of_what_is_decoded() -> None:
     assert {name: found.count(name) for name in found} == {str(tp): 5 for tp in partitions}
 
 
+def test_a_fetch_that_waits_behind_its_portion_keeps_nothing_decoded() -> None:
+    partitions = [TopicPartition("a", number) for number in range(50)]
+    harness = with_backlog(*partitions)
+    for tp in partitions:
+        harness.put(tp, 10, batch(*range(10, 20)))
+    for _ in range(300):
+        polled(harness, 1, TURN_MS)
+        opened = harness.collector._main._opened.values()
+        assert sum(len(each.progress.columns) > 0 for each in opened) <= MAX_PARTLY_HANDED_OUT + 1
+
+
 def test_an_error_is_raised_again_however_late_the_next_poll_is() -> None:
-    harness = Harness(value=refusing)
-    harness.put(A, 0, batch(0))
+    harness = Harness(max_poll_records=1, value=refusing)
+    harness.put(A, 0, batch(0, 1, 2, 3, values={2: b"bad"}))
     harness.put(B, 0, batch(1))
+    assert polled(harness, 2, 0.0) == ["a-0", "a-0"]
     for _ in range(3):
         with pytest.raises(RecordDeserializationError):
             harness.collect()
         harness.now_ms += 2 * TURN_MS
+
+
+def test_a_turn_ends_after_an_error_that_a_seek_has_stepped_over() -> None:
+    harness = Harness(max_poll_records=1, value=refusing)
+    harness.put(A, 0, batch(0, 1, 2, 3, values={0: b"bad"}))
+    harness.put(B, 0, batch(1))
+    with pytest.raises(RecordDeserializationError):
+        harness.collect()
+    view = AssignmentView(epochs=harness.epochs)
+    assert harness.collector.seek(A, OffsetAndMetadata(1), view) is not None
+    assert polled(harness, 3, TURN_MS) == ["a-0", "b-0", "a-0"]
 
 
 # --- compaction -------------------------------------------------------------------------------------------------

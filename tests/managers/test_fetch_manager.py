@@ -544,6 +544,33 @@ def test_what_is_sought_while_it_is_set_aside_is_fetched_there(make_scenario: Ma
     assert (sought.partition, sought.fetch_offset) == (0, 500)
 
 
+def test_partitions_that_are_paused_one_after_the_other_do_not_each_fill_what_is_reserved(
+    make_scenario: MakeScenario,
+) -> None:
+    """The first one keeps its records, and each other one is paused when it has some."""
+    partitions = [TopicPartition("orders", number) for number in range(40)]
+    scenario = make_scenario(fetch_buffer_bytes=MIB)
+    scenario.topics["orders"] = (1,) * len(partitions)
+    scenario.start_fetching(*partitions)
+    for tp in partitions:
+        if not scenario.pending(FetchRequest):
+            scenario.advance(PATIENCE_MS)
+        if not scenario.pending(FetchRequest):
+            break  # nothing is left for what is paused
+        size_bytes = 7 * max_bytes_asked_for(scenario)[0] // 8
+        answer(scenario, data(tp.partition, batch(0, values={0: bytes(size_bytes)})))
+        if tp != partitions[0]:
+            pause(scenario, tp)
+    assert scenario.buffer.size_bytes <= 5 * MIB // 2
+
+
+def test_a_buffer_that_was_full_long_ago_is_waited_for_anew(make_scenario: MakeScenario) -> None:
+    scenario = with_no_room_but_the_reserved(make_scenario, batch(*range(100)))
+    assert scenario.buffer.tells_run_out
+    pause(scenario, O0, O1)
+    assert not scenario.buffer.tells_run_out
+
+
 def test_a_fast_application_is_waited_for(make_scenario: MakeScenario) -> None:
     """A session that changes for each partition that has run out would cost more than the moment."""
     records = batch(*range(100))

@@ -9,8 +9,10 @@ from uuid import UUID
 import pytest
 
 from kwire.consumer_events import DataLost, PositionReset
+from kwire.epochs import AssignmentEpoch
 from kwire.errors import LogTruncationError
 from kwire.events import Assign, RecordsDelivered, Reply, ResetPositions, ResetTo
+from kwire.managers.reset_events import LOST_BY_DELETION, OUT_OF_RANGE, RECREATED, ResetEvents
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kwire.protocol.messages.metadata import MetadataRequest
@@ -21,6 +23,7 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopicResult,
 )
 from kwire.states.partition import PartitionState
+from kwire.subscription.partition import AssignedPartition
 
 if TYPE_CHECKING:
     from tests.managers.scenario import Scenario
@@ -189,4 +192,22 @@ def test_a_reset_after_a_truncation_names_the_position_before_it(make_scenario: 
     assert scenario.told == [
         lost(None, 12, "the log was truncated"),
         PositionReset(partition=O0, from_offset=12, to_offset=0, reason="its log was truncated"),
+    ]
+
+
+def test_a_second_reset_hides_nothing_that_the_first_one_has_lost() -> None:
+    """It begins before the application has come back."""
+    told: list[object] = []
+    events = ResetEvents(told.append)
+    partition = AssignedPartition(O0, AssignmentEpoch(1))
+    partition.fetch_offset, partition.consumed = 20, OffsetAndMetadata(10)
+    events.begin_amid(partition, RECREATED, lost_up_to=30)
+    events.found(O0, 0, is_log_start=True)
+    events.begin(O0, OUT_OF_RANGE, before=5)
+    events.found(O0, 7, is_log_start=True)
+    assert told == [
+        DataLost(partition=O0, from_offset=10, to_offset=30, reason=CREATED_AGAIN),
+        PositionReset(partition=O0, from_offset=10, to_offset=0, reason=RECREATED),
+        PositionReset(partition=O0, from_offset=5, to_offset=7, reason=OUT_OF_RANGE),
+        DataLost(partition=O0, from_offset=5, to_offset=7, reason=LOST_BY_DELETION),
     ]
