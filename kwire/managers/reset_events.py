@@ -48,11 +48,11 @@ class ResetEvents:
     """The events about positions of one cursor. Does nothing if nobody listens.
 
     Args:
-        tell: Takes the events; None: nobody listens.
+        tell_operator: Takes the events; None: nobody listens.
     """
 
-    def __init__(self, tell: TellOperator | None) -> None:
-        self._tell = tell
+    def __init__(self, tell_operator: TellOperator | None) -> None:
+        self._tell_operator = tell_operator
         self._resets: dict[TopicPartition, _Reset] = {}
         # Of these it is not known how far the application got.
         self._unsettled: set[TopicPartition] = set()
@@ -60,7 +60,7 @@ class ResetEvents:
     @property
     def are_heard(self) -> bool:
         """Whether somebody listens."""
-        return self._tell is not None
+        return self._tell_operator is not None
 
     @property
     def awaits_poll(self) -> bool:
@@ -71,7 +71,7 @@ class ResetEvents:
 
     def begin(self, tp: TopicPartition, reason: str, before: int | None = None) -> None:
         """A reset begins, from a position that the application has come to."""
-        if self._tell is not None:
+        if self._tell_operator is not None:
             if tp in self._unsettled:
                 self._settle(tp)
             self._resets[tp] = _Reset(reason, before)
@@ -82,7 +82,7 @@ class ResetEvents:
         Args:
             lost_up_to: All that it has not read in front of this offset is lost.
         """
-        if self._tell is None:
+        if self._tell_operator is None:
             return
         tp, consumed = partition.topic_partition, partition.consumed
         assert consumed is not None
@@ -143,16 +143,18 @@ class ResetEvents:
 
     def _tell_of_reset(self, tp: TopicPartition) -> None:
         reset = self._resets.pop(tp)
-        if self._tell is None or reset.found is None:
+        if self._tell_operator is None or reset.found is None:
             return
         from kwire.consumer_events import PositionReset
 
-        self._tell(PositionReset(partition=tp, from_offset=reset.before, to_offset=reset.found, reason=reset.reason))
+        self._tell_operator(
+            PositionReset(partition=tp, from_offset=reset.before, to_offset=reset.found, reason=reset.reason)
+        )
 
     def lost(self, tp: TopicPartition, first: int | None, behind: int, why: str) -> None:
         """Records of these offsets are lost, if there are any. None: from where on, nobody can tell."""
-        if self._tell is None or (first is not None and first >= behind):
+        if self._tell_operator is None or (first is not None and first >= behind):
             return
         from kwire.consumer_events import DataLost
 
-        self._tell(DataLost(partition=tp, from_offset=first, to_offset=behind, reason=why))
+        self._tell_operator(DataLost(partition=tp, from_offset=first, to_offset=behind, reason=why))
