@@ -236,7 +236,7 @@ BUGS: tuple[Bug, ...] = (
         name="drained-buffer-untold",
         story="a full buffer that was emptied is not filled again until something else happens",
         file="fetching/buffer.py",
-        old="return None if counted_bytes > limit_bytes * REFILL_SHARE else refusal",
+        old="return refusal if has_news else None",
         new="return None",
     ),
     Bug(

@@ -245,7 +245,7 @@ def test_what_is_new_comes_although_a_record_of_the_lag_cannot_be_read(story: St
 
 def test_a_transactional_producer_cannot_commit_past_the_lag(story: Story) -> None:
     consumer = story.start()
-    with pytest.raises(IllegalStateError, match="still to be caught up"):
+    with pytest.raises(IllegalStateError, match="still to be read"):
         consumer.group_metadata()
 
 
