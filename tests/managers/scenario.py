@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TypeVar
+from uuid import UUID
 
 from kwire.assignors import resolve
 from kwire.clock import NEVER_MS
@@ -317,6 +318,15 @@ class Scenario:
     def serve_once(self) -> None:
         """Answer the oldest metadata request only: what is missing is asked for again."""
         self.answer(MetadataRequest, self.metadata())
+
+    def refresh(self, *, epoch: int = 5, topic_id: int = 0) -> None:
+        """New metadata, after a second; the first topic has this id."""
+        self.advance(1_000)
+        self.managers.metadata.request_update()
+        self.turn()
+        answer = self.metadata(epoch=epoch)
+        answer.topics[0].topic_id = UUID(int=topic_id)
+        self.answer(MetadataRequest, answer)
 
     def metadata(self, *, errors: Mapping[str, ErrorCode] | None = None, epoch: int = 5) -> MetadataResponse:
         """The cluster as the oldest Metadata request asks for it."""

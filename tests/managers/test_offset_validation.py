@@ -8,7 +8,6 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 import pytest
 
@@ -79,12 +78,7 @@ def fetch_offset(scenario: Scenario) -> int:
 def refresh(scenario: Scenario, *, epoch: int, leaders: tuple[int, ...] = (1, 2), topic_id: int = 0) -> None:
     """New metadata."""
     scenario.topics["orders"] = leaders
-    scenario.advance(1_000)
-    scenario.managers.metadata.request_update()
-    scenario.turn()
-    answer = scenario.metadata(epoch=epoch)
-    answer.topics[0].topic_id = UUID(int=topic_id)
-    scenario.answer(MetadataRequest, answer)
+    scenario.refresh(epoch=epoch, topic_id=topic_id)
 
 
 def answer_fetch(scenario: Scenario, code: ErrorCode = ErrorCode.NONE) -> None:

@@ -15,7 +15,6 @@ from kwire.events import Assign, RecordsDelivered, Reply, ResetPositions, ResetT
 from kwire.managers.reset_events import LOST_BY_DELETION, OUT_OF_RANGE, RECREATED, ResetEvents
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
-from kwire.protocol.messages.metadata import MetadataRequest
 from kwire.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -38,16 +37,6 @@ CREATED_AGAIN = "the topic was deleted and created again"
 RESET = PositionReset(partition=O0, from_offset=12, to_offset=0, reason="its topic was deleted and created again")
 
 
-def refresh(scenario: Scenario, *, topic_id: int, epoch: int = 5) -> None:
-    """New metadata."""
-    scenario.advance(1_000)
-    scenario.managers.metadata.request_update()
-    scenario.turn()
-    answer = scenario.metadata(epoch=epoch)
-    answer.topics[0].topic_id = UUID(int=topic_id)
-    scenario.answer(MetadataRequest, answer)
-
-
 def answer_fetch(scenario: Scenario, *offsets: int, end: int = 12) -> None:
     """Answer the oldest fetch."""
     records = batch(*offsets) if offsets else None
@@ -59,14 +48,14 @@ def answer_fetch(scenario: Scenario, *offsets: int, end: int = 12) -> None:
 def reading(scenario: Scenario, *, end: int = 12) -> Scenario:
     """The records 10 and 11 of a topic with an id are fetched, of a log with this end."""
     scenario.start_fetching(O0, offset=10)
-    refresh(scenario, topic_id=1)
+    scenario.refresh(topic_id=1)
     answer_fetch(scenario, end=10)  # it was sent before
     answer_fetch(scenario, 10, 11, end=end)
     return scenario
 
 
 def created_again(scenario: Scenario) -> None:
-    refresh(scenario, topic_id=2, epoch=0)
+    scenario.refresh(topic_id=2, epoch=0)
 
 
 def came_back(scenario: Scenario, epoch: int, offset: int) -> None:
@@ -184,7 +173,7 @@ def test_a_reset_after_a_truncation_names_the_position_before_it(make_scenario: 
     """The leader cannot tell where the logs part."""
     scenario = reading(make_scenario(auto_offset_reset="earliest"))
     scenario.delivered(O0, 12, leader_epoch=5)
-    refresh(scenario, topic_id=1, epoch=6)
+    scenario.refresh(topic_id=1, epoch=6)
     end = EpochEndOffset(partition=0, leader_epoch=-1, end_offset=-1)
     topic = OffsetForLeaderTopicResult(topic="orders", partitions=[end])
     scenario.answer(OffsetForLeaderEpochRequest, OffsetForLeaderEpochResponse(topics=[topic]))
