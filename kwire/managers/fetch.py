@@ -197,7 +197,7 @@ class FetchManager:
         """How much may be buffered, without what is reserved: for answers that are due, and for partitions of which
         nothing is buffered."""
         limit_bytes = self._buffer.limit_bytes
-        due_bytes = min(sum(connection.due_bytes for connection in self._connections), limit_bytes // 2)
+        due_bytes = min(self._connections.due_bytes, limit_bytes // 2)
         return limit_bytes - due_bytes - int(limit_bytes * RESERVED_SHARE)
 
     def _note_room(self, now_ms: float, *, is_full: bool) -> None:
@@ -208,25 +208,27 @@ class FetchManager:
     def _reserved_bytes(self, ready: int) -> int:
         """How large the answer on each ready connection may be when there is no room but what is reserved."""
         limit_bytes = self._buffer.limit_bytes
-        due_bytes = sum(connection.due_bytes for connection in self._connections)
-        free_bytes = self._buffer.free_bytes(limit_bytes - due_bytes, self._subscription.view.withheld)
+        undue_bytes = limit_bytes - self._connections.due_bytes
+        free_bytes = self._buffer.free_bytes(undue_bytes, self._subscription.view.withheld)
         room_bytes = min(free_bytes, int(limit_bytes * RESERVED_SHARE))
         return max(0, min(self._config.fetch_max_bytes, room_bytes // ready))
 
     def _set_buffered_aside(self, ready: list[FetchConnection]) -> list[FetchConnection]:
-        """Fetch those partitions alone of which nothing is buffered: the connections that have some."""
-        hungry = []
+        """Stop fetching the partitions with buffered records, on connections that have others. Returns these
+        connections."""
+        others = []
         for connection in ready:
             buffered = self._buffer.held(connection.session.wanted)
             if len(buffered) < len(connection.session.wanted):
-                hungry.append(connection)
+                others.append(connection)
                 self._set_aside.update(buffered)
                 for tp in buffered:
                     self._connections.remove(tp)
-        return hungry
+        return others
 
     def _end_setting_aside(self) -> None:
-        """When there is room again, fetch everything; until then, what has a new position, or nothing buffered."""
+        """When there is room again, fetch all partitions. Before that, fetch those that have a new position, or have
+        nothing buffered any more."""
         if not self._set_aside:
             return
         has_room = self._buffer.has_room_again(self._usual_limit_bytes, self._subscription.view.withheld)

@@ -60,6 +60,11 @@ class FetchConnections:
         return self._of.get(tp)
 
     @property
+    def due_bytes(self) -> int:
+        """How many bytes the open requests may bring, all together."""
+        return sum(connection.due_bytes for connection in self)
+
+    @property
     def have_many(self) -> bool:
         """Whether there are so many partitions that the idle ones are fetched by themselves."""
         return len(self._subscription.partitions) > MANY_PARTITIONS
