@@ -99,7 +99,7 @@ def seek_to_start(
 
 
 def _warn_of_starts_behind(offset: int, ends: Mapping[TopicPartition, int]) -> None:
-    """Nothing comes, perhaps for long: whoever has mistyped the offset has to know why."""
+    """A user who has mistyped the offset may wait for a long time: the warning says why no record comes."""
     for partition, end in sorted(ends.items()):
         if offset > end:
             log.warning("%s ends at offset %d; reading begins there, not at %d", partition, end, offset)

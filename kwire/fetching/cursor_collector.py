@@ -82,7 +82,7 @@ class CursorCollector(Generic[K, V]):
         self._ahead = self._decode_ahead() if self._decodes_ahead else OpenAhead(self._made)
         self._open: OpenFetch | None = None
         self._turn_ends_ms = NEVER_MS
-        # All that were taken and opened; the others wait until their partitions are not withheld any more.
+        # All that were taken and opened: the open one, and those that wait for their turn, or are withheld.
         self._opened: dict[CompletedFetch, OpenFetch] = {}
         # The assignment epochs whose records are damaged: what was fetched behind the damage must not be delivered.
         self._damaged: dict[TopicPartition, int] = {}

@@ -220,7 +220,7 @@ def test_whoever_finds_room_is_not_waiting_for_it() -> None:
     assert not is_drained(buffer)
 
 
-def test_whoever_asks_is_told_when_nothing_is_left_of_a_partition() -> None:
+def test_the_network_thread_is_told_when_nothing_is_left_of_a_partition_if_it_asks() -> None:
     buffer = answered([fetch(A, 10)], [fetch(B, 90)])
     assert not buffer.has_room_again(80, ())
     collect(buffer)
@@ -231,8 +231,8 @@ def test_whoever_asks_is_told_when_nothing_is_left_of_a_partition() -> None:
 
 
 @pytest.mark.parametrize("line", range(25))
-def test_that_nothing_is_left_of_a_partition_is_told_wherever_an_exception_strikes(line: int) -> None:
-    """Whoever takes the fetch releases it again then."""
+def test_the_network_thread_is_told_although_an_exception_cuts_the_release_short(line: int) -> None:
+    """The collector releases the fetch again after the exception."""
     buffer, a = FetchBuffer(), fetch(A, 10)
     buffer.put([a])
     buffer.put([fetch(B, 90)])

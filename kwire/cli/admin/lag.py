@@ -23,7 +23,7 @@ class LagRow:
 
     @property
     def lag(self) -> int | None:
-        """Offsets from the commit to the end of the log; negative if the commit lies behind the end, as after the topic
+        """Offsets from the commit to the end of the log; negative if the commit lies beyond the end, as after the topic
         was deleted and created again."""
         return None if self.committed is None or self.end is None else self.end - self.committed
 
