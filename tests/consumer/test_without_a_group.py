@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -21,6 +20,7 @@ from kwire.errors import (
     RecordDeserializationError,
 )
 from kwire.testing import Cluster, NewRecord
+from tests.network_clients import network_threads
 
 
 @pytest.fixture
@@ -187,10 +187,11 @@ def test_an_error_does_not_look_like_the_end(of_ten_minutes: Cluster) -> None:
 
 def test_reading_may_be_closed(cluster: Cluster) -> None:
     cluster.produce("orders", b"0", b"1", partition=0)
+    before = network_threads()
     with closing(kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers)) as records:
         assert next(records).value == b"0"
     assert list(records) == []
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
+    assert network_threads() <= before
 
 
 def test_a_topic_that_is_recreated_meanwhile_is_an_error(cluster: Cluster) -> None:
@@ -255,10 +256,11 @@ def test_reading_may_be_left_early(cluster: Cluster) -> None:
 def test_reading_may_be_left_before_it_has_begun(cluster: Cluster) -> None:
     """Nothing of the generator had run, so nothing closed the consumer, and a warning blamed the program for that."""
     cluster.produce("orders", b"0", partition=0)
+    before = network_threads()
     records = kwire.read("orders", bootstrap_servers=cluster.bootstrap_servers)
     del records
     gc.collect()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
+    assert network_threads() <= before
 
 
 def test_what_cannot_be_read_is_refused(cluster: Cluster) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -37,6 +36,7 @@ from kwire.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from kwire.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from tests.network_clients import network_thread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,10 +131,6 @@ def last_of(broker: ScriptedBroker, kind: type[Request[Message]]) -> Request[Mes
     return [request for _, request, _ in broker.asked if isinstance(request, kind)][-1]
 
 
-def network_threads() -> list[str]:
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
-
-
 def test_closing_says_goodbye(consumer: Consumer[bytes, bytes], broker: ScriptedBroker) -> None:
     """The group need not wait for the session timeout, nor the broker keep the fetch session."""
     assert consumer.assignment() == {TP}
@@ -145,13 +141,13 @@ def test_closing_says_goodbye(consumer: Consumer[bytes, bytes], broker: Scripted
     fetch = last_of(broker, FetchRequest)
     assert isinstance(fetch, FetchRequest)
     assert (fetch.session_id, fetch.session_epoch) == (SESSION_ID, -1)
-    assert not network_threads()
+    assert not network_thread_of(consumer).is_alive()
 
 
 def test_closing_may_keep_the_membership(consumer: Consumer[bytes, bytes], broker: ScriptedBroker) -> None:
     consumer.close(leave_group=False)
     assert not broker.times_of(LeaveGroupRequest)
-    assert not network_threads()
+    assert not network_thread_of(consumer).is_alive()
 
 
 @pytest.mark.parametrize("kind", [LeaveGroupRequest, FetchRequest])
@@ -162,7 +158,7 @@ def test_closing_waits_no_longer_than_it_may(
     started_s = time.monotonic()
     consumer.close(timeout=0.1)
     assert 0.05 < time.monotonic() - started_s < 1
-    assert not network_threads()
+    assert not network_thread_of(consumer).is_alive()
 
 
 def test_a_dead_network_thread_is_heard_of(
@@ -184,7 +180,7 @@ def test_a_dead_network_thread_is_heard_of(
     started_s = time.monotonic()
     consumer.close()
     assert time.monotonic() - started_s < 1
-    assert not network_threads()
+    assert not network_thread_of(consumer).is_alive()
 
 
 def test_a_bug_that_looks_like_a_lost_connection_is_a_bug_all_the_same(

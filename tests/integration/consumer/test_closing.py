@@ -12,6 +12,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
 from kwire.errors import CommitFailedError, ConcurrentModificationError, KafkaError, WakeupError
+from tests.network_clients import network_thread_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -34,11 +35,6 @@ def settings(protocol: str, **more: Unpack[Settings]) -> Settings:
     if protocol == "classic":
         chosen["heartbeat_interval_ms"] = 100
     return chosen
-
-
-def network_thread(consumer: BytesConsumer) -> threading.Thread:
-    name = f"kwire-network {consumer._session.link.client_id}"
-    return next(thread for thread in threading.enumerate() if thread.name == name)
 
 
 # --- what the group sees (KIP-1092) -------------------------------------------------------------------------------
@@ -103,7 +99,7 @@ def test_close_keeps_its_time_when_the_broker_is_a_black_hole(frozen_broker: Own
     frozen_broker.pause_broker(0)
     for consumer, timeout in zip(consumers, (1.0, 0.0), strict=True):
         consumer.commit_async({TopicPartition("t", 0): OffsetAndMetadata(0)}, callback=lambda _, e: told.append(e))
-        thread = network_thread(consumer)
+        thread = network_thread_of(consumer)
         started_s = time.monotonic()
         consumer.close(timeout)
         assert time.monotonic() - started_s < timeout + 0.5
@@ -208,7 +204,7 @@ def test_a_consumer_that_nobody_holds_any_more_leaves_its_group(
     lost.poll(0)
     produce(name, [b"2"])
     read(lost, 1)
-    thread = network_thread(lost)
+    thread = network_thread_of(lost)
     with pytest.warns(ResourceWarning, match="unclosed consumer"):
         del lost
     heir = open_consumer(name, **settings(protocol, group_id=group_id))

@@ -19,6 +19,7 @@ from kwire.errors import (
     KafkaError,
     RebalanceListenerError,
 )
+from tests.network_clients import network_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -523,6 +524,6 @@ def test_group_metadata_names_the_member(
 @pytest.fixture(autouse=True)
 def _no_leftovers() -> Iterator[None]:
     """Nothing here may leave a network thread behind (they are closed by `open_consumer`, which ends before)."""
-    before = {thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")}
+    before = network_threads()
     yield
-    assert {thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")} <= before
+    assert network_threads() <= before

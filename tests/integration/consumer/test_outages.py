@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from contextlib import contextmanager
 from itertools import count
@@ -15,6 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from kwire import Consumer, TopicPartition
 from kwire.errors import KafkaTimeoutError
+from tests.network_clients import network_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,13 +137,14 @@ def test_the_only_broker_restarts(lone_broker: OwnKafka, group_id: str | None) -
 def test_closing_while_the_only_broker_is_away(lone_broker: OwnKafka) -> None:
     traffic = Traffic(lone_broker, 1, 1)
     wanted = traffic.write(10)
+    before = network_threads()
     consumer = open_on(lone_broker, traffic.topic, "closing")
     read_until(consumer, wanted)
     with stopped(lone_broker):
         started_s = time.monotonic()
         consumer.close(timeout=1.0)
         assert time.monotonic() - started_s < 2
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("kwire-network")]
+    assert network_threads() <= before
 
 
 @pytest.mark.parametrize("fate", ["kill", "pause"])
