@@ -1,10 +1,10 @@
 """Locked by `FetchBuffer._lock`: what was fetched and not yet collected, bounded in bytes (KIP-81).
 
-The network thread puts, the application thread takes. Bytes count from `put` on, for as long as they are in memory.
-What came in one answer is there as a whole until the last fetch of it is released: all of them are views of one frame.
+The network thread puts, the application thread takes. Bytes count from `put` on, for as long as they are in memory
+(`held_bytes.py`).
 
 An exception of a signal handler may strike between any two lines that the application thread runs here. So `front`
-returns the same fetch until it is released, and a release that was cut short is made good by counting again.
+returns the same fetch until it is released.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from kwire.epochs import AssignmentEpoch
+from kwire.fetching.held_bytes import HeldBytes
 from kwire.metrics.consumed import NO_LOG, AnswerCounts, LogSpan
 from kwire.model import Cursor
 
@@ -55,16 +56,6 @@ class CompletedFetch:
     answer: AnswerCounts = field(default_factory=AnswerCounts)
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
-class _HeldAnswer:
-    """The fetches of one answer: those that are not released (`left`), and the size of the others, which the former
-    keep in memory."""
-
-    size_bytes: int
-    left: set[CompletedFetch]
-    released_bytes: int = 0
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class NoRoom:
     """A refusal for want of room: the limit at that time, and the partitions that did not count."""
@@ -92,21 +83,15 @@ class FetchBuffer:
         self._lock = Lock()
         # Each partition's fetches. The partitions stand in the order of their turns.
         self._lines: OrderedDict[TopicPartition, deque[CompletedFetch]] = OrderedDict()
-        self._answers: dict[CompletedFetch, _HeldAnswer] = {}
-        self._begun: set[_HeldAnswer] = set()  # some of it has been released, and some has not
-        self._bytes: dict[TopicPartition, int] = {}
-        self._size_bytes = 0
+        self._held = HeldBytes()
         self._taken: dict[CompletedFetch, None] = {}
-        self._is_counting = False
         self._refusal: NoRoom | None = None
-        self._has_run_out = False  # nothing is left of a partition, since somebody was told last
 
     @property
     def size_bytes(self) -> int:
         """What is held in memory."""
         with self._lock:
-            self._count_again_if_cut_short()
-            return self._size_bytes
+            return self._held.total()
 
     @property
     def taken(self) -> Collection[CompletedFetch]:
@@ -130,7 +115,7 @@ class FetchBuffer:
             return self._room_bytes(limit_bytes, withheld)
 
     def _room_bytes(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> int:
-        counted_bytes = self._counted_bytes(withheld)
+        counted_bytes = self._held.without(withheld)
         return self._limit_beside_withheld(limit_bytes, counted_bytes) - counted_bytes
 
     def has_room_again(self, limit_bytes: int, withheld: Collection[TopicPartition]) -> bool:
@@ -144,13 +129,13 @@ class FetchBuffer:
     def held(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
         """Those of which something is buffered."""
         with self._lock:
-            self._count_again_if_cut_short()
-            return [tp for tp in partitions if tp in self._bytes]
+            held = self._held.partitions()
+            return [tp for tp in partitions if tp in held]
 
     def waiting_bytes(self, withheld: Collection[TopicPartition]) -> int:
         """What is held in memory, of all that the application can take. With nothing, it waits or is about to."""
         with self._lock:
-            return self._counted_bytes(withheld)
+            return self._held.without(withheld)
 
     def drained(self) -> NoRoom | None:
         """The last refusal, if there is room again, or with `tells_run_out` if nothing is left of a partition. None:
@@ -159,49 +144,32 @@ class FetchBuffer:
         if refusal is None:  # almost always, and every poll asks
             return None
         with self._lock:
-            has_news = (self.tells_run_out and self._has_run_out) or self._has_room_after(refusal)
+            has_news = (self.tells_run_out and self._held.has_run_out) or self._has_room_after(refusal)
             return refusal if has_news else None
 
     def _has_room_after(self, refusal: NoRoom) -> bool:
-        counted_bytes = self._counted_bytes(refusal.withheld)
+        counted_bytes = self._held.without(refusal.withheld)
         return counted_bytes <= self._limit_beside_withheld(refusal.limit_bytes, counted_bytes) * REFILL_SHARE
 
     def drain_told(self, refusal: NoRoom) -> None:
         """The network thread has been told. If there is room, the refusal is over."""
         with self._lock:
-            self._has_run_out = False
+            self._held.has_run_out = False
             if self._refusal is refusal and self._has_room_after(refusal):
                 self._refusal = None
-
-    def _counted_bytes(self, withheld: Collection[TopicPartition]) -> int:
-        """The bytes that the application frees by going on: all but those of withheld fetches, and of released ones
-        that only withheld fetches keep in memory."""
-        self._count_again_if_cut_short()
-        if not withheld:
-            return self._size_bytes
-        kept_bytes = sum(
-            answer.released_bytes
-            for answer in self._begun
-            if all(fetch.topic_partition in withheld for fetch in answer.left)
-        )
-        return self._size_bytes - kept_bytes - sum(size for tp, size in self._bytes.items() if tp in withheld)
 
     def _limit_beside_withheld(self, limit_bytes: int, counted_bytes: int) -> int:
         """The limit of what counts, less what is withheld beyond the limit. Otherwise partitions that are paused one
         after the other would each fill the buffer once, and all of that would stay in memory."""
-        above_bytes = max(0, self._size_bytes - counted_bytes - limit_bytes)
+        above_bytes = max(0, self._held.total() - counted_bytes - limit_bytes)
         return max(limit_bytes - above_bytes, int(limit_bytes * MIN_SHARE), 1)
 
     def put(self, fetches: Collection[CompletedFetch]) -> None:
         """Add the fetches of one answer."""
-        answer = _HeldAnswer(size_bytes=sum(len(fetch.records) for fetch in fetches), left=set(fetches))
         with self._lock:
+            self._held.add(fetches)
             for fetch in fetches:
-                tp, size_bytes = fetch.topic_partition, len(fetch.records)
-                self._lines.setdefault(tp, deque()).append(fetch)
-                self._answers[fetch] = answer
-                self._bytes[tp] = self._bytes.get(tp, 0) + size_bytes
-                self._size_bytes += size_bytes
+                self._lines.setdefault(fetch.topic_partition, deque()).append(fetch)
 
     def front(self, withheld: Container[TopicPartition] = ()) -> CompletedFetch | None:
         """The oldest fetch of the partition whose turn it is; partitions that are withheld keep their place. It counts
@@ -246,7 +214,7 @@ class FetchBuffer:
         time."""
         with self._lock:
             self._leave(fetch)
-            self._release(fetch)
+            self._held.release(fetch)
             self._taken.pop(fetch, None)  # last: what is taken and finished is released again
 
     def _leave(self, fetch: CompletedFetch) -> None:
@@ -261,11 +229,9 @@ class FetchBuffer:
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Forget what is buffered of these partitions."""
         with self._lock:
-            if not any(tp in self._bytes for tp in partitions):
-                return
             for tp in partitions:
                 for fetch in [each for each in self._lines.get(tp, ()) if each not in self._taken]:
-                    self._release(fetch)
+                    self._held.release(fetch)
                     self._lines[tp].remove(fetch)
                 if tp in self._lines and not self._lines[tp]:
                     del self._lines[tp]
@@ -273,9 +239,9 @@ class FetchBuffer:
     def clear(self) -> None:
         """Forget everything, taken fetches as well: the consumer is closed. To release those later does no harm."""
         with self._lock:
-            self._size_bytes = 0
-            for each in (self._lines, self._answers, self._begun, self._bytes, self._taken):
-                each.clear()
+            self._held.clear()
+            self._lines.clear()
+            self._taken.clear()
         for child in self.children:
             child.clear()
 
@@ -284,43 +250,3 @@ class FetchBuffer:
         self._lock = Lock()
         for child in self.children:
             child.forget_other_threads()
-
-    def _release(self, fetch: CompletedFetch) -> None:
-        self._count_again_if_cut_short()
-        self._is_counting = True
-        answer = self._answers.pop(fetch, None)  # from here on it is released
-        if answer is not None:
-            self._discount(fetch, answer)
-        self._is_counting = False
-
-    def _discount(self, fetch: CompletedFetch, answer: _HeldAnswer) -> None:
-        tp, size_bytes = fetch.topic_partition, len(fetch.records)
-        self._bytes[tp] -= size_bytes
-        if not self._bytes[tp]:
-            del self._bytes[tp]
-            self._has_run_out = True
-        answer.left.remove(fetch)
-        answer.released_bytes += size_bytes
-        if answer.left:
-            self._begun.add(answer)
-        else:
-            self._begun.discard(answer)
-            self._size_bytes -= answer.size_bytes
-
-    def _count_again_if_cut_short(self) -> None:
-        """An exception struck in the middle of a release: only `_answers` is right, so the rest is made from it."""
-        if not self._is_counting:
-            return
-        self._bytes = {}
-        left: dict[_HeldAnswer, set[CompletedFetch]] = {}
-        for fetch, answer in self._answers.items():
-            tp = fetch.topic_partition
-            self._bytes[tp] = self._bytes.get(tp, 0) + len(fetch.records)
-            left.setdefault(answer, set()).add(fetch)
-        for answer, fetches in left.items():
-            answer.left = fetches
-            answer.released_bytes = answer.size_bytes - sum(len(fetch.records) for fetch in fetches)
-        self._begun = {answer for answer in left if answer.released_bytes}
-        self._size_bytes = sum(answer.size_bytes for answer in left)
-        self._has_run_out = True  # perhaps: then nobody has noted it
-        self._is_counting = False

@@ -228,7 +228,7 @@ BUGS: tuple[Bug, ...] = (
     Bug(
         name="buffer-room-never-returned",
         story="what was collected counts towards fetch_buffer_bytes for ever",
-        file="fetching/buffer.py",
+        file="fetching/held_bytes.py",
         old="            self._size_bytes -= answer.size_bytes",
         new="            self._size_bytes -= 0 * answer.size_bytes",
     ),
