@@ -141,7 +141,7 @@ class RecordsDelivered(NamedTuple):
 
 
 class PollStarted(NamedTuple):
-    """The application polls: joining may begin."""
+    """The application polls: what waits for that may begin, such as joining, or looking up positions."""
 
 
 class BufferDrained(NamedTuple):
@@ -155,6 +155,8 @@ class Subscribe(NamedTuple):
 
 
 class Assign(NamedTuple):
+    """Replace the assignment by hand. The positions of new partitions are looked up from the next poll on."""
+
     partitions: frozenset[TopicPartition]
     reply: Reply[None]
 
@@ -189,7 +191,7 @@ class ResetTo(Enum):
 
 
 class ResetPositions(NamedTuple):
-    """`seek_to_beginning` and `seek_to_end`."""
+    """`seek_to_beginning` and `seek_to_end`. The offsets are looked up from the next poll on."""
 
     partitions: frozenset[TopicPartition]
     to: ResetTo

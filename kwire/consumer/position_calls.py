@@ -13,7 +13,18 @@ from kwire.consumer.polling import Polling
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
 from kwire.epochs import AssignmentEpoch
-from kwire.events import GetLag, GetLogEnds, GetPosition, Redeliver, Reply, ResetPositions, ResetTo, Seek, SetHold
+from kwire.events import (
+    GetLag,
+    GetLogEnds,
+    GetPosition,
+    PollStarted,
+    Redeliver,
+    Reply,
+    ResetPositions,
+    ResetTo,
+    Seek,
+    SetHold,
+)
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.holds import Hold
@@ -30,6 +41,8 @@ class PositionCalls(Generic[K, V]):
         self._under_way: list[Reply[None]] = []
         """Replies to what the network thread was told, and may not have handled yet: a poll that is about to return
         records waits for them."""
+        self._awaits_poll = False
+        """Whether the network thread looks up positions when it hears of the next poll."""
 
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> Steps[None]:
         """See `Consumer.seek`."""
@@ -54,6 +67,7 @@ class PositionCalls(Generic[K, V]):
         self._state.delivery.interrupt()
         yield from self._link.command("seek", lambda reply: ResetPositions(wanted, to, reply))
         self._end_seek()
+        self.await_poll()
 
     def _end_seek(self) -> None:
         self._state.delivery.sought(self._state.view)
@@ -116,10 +130,21 @@ class PositionCalls(Generic[K, V]):
         """Without waiting for a turn of the network thread."""
         self._under_way.append(self._link.post(event))
 
+    def await_poll(self) -> None:
+        """Partitions have come that the next poll looks up positions for, also if it has records of others."""
+        self._awaits_poll = True
+
     @property
     def are_settled(self) -> bool:
-        """Whether `settle` would wait for nothing."""
-        return not self._under_way
+        """Whether a poll has nothing to look after here."""
+        return not (self._under_way or self._awaits_poll)
+
+    def settle_in_poll(self) -> Steps[None]:
+        """As `settle`; the look-ups that wait for a poll begin."""
+        if self._awaits_poll:
+            self._link.mailbox.post(PollStarted())
+            self._awaits_poll = False
+        yield from self.settle()
 
     def settle(self) -> Steps[None]:
         """Until the network thread has looked at what it was told, and the view shows it."""

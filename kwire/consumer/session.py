@@ -134,6 +134,7 @@ class ConsumerSession(Generic[K, V]):
         self.state.interrupt_loop()
         yield from self.link.command("assign", partial(Assign, wanted))
         self.state.assignment = wanted
+        self.positions.await_poll()
 
     def unsubscribe(self) -> Steps[None]:
         """See `Consumer.unsubscribe`."""
@@ -251,7 +252,7 @@ class ConsumerSession(Generic[K, V]):
         """Until the view shows what the application has asked for."""
         if self.whole_topics.names:
             yield from self.whole_topics.settle()
-        yield from self.positions.settle()
+        yield from self.positions.settle_in_poll()
 
     def _check_reachable(self) -> None:
         """Raise why no broker was ever reached, if that is so."""

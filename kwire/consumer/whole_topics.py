@@ -9,7 +9,7 @@ from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.look_up_calls import LookUpCalls
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Steps
-from kwire.events import Assign, FoundTopics, Reply
+from kwire.events import Assign, FoundTopics, PollStarted, Reply
 from kwire.model import K, TopicPartition, V
 
 # A topic that is not there is looked for again after this long.
@@ -64,3 +64,4 @@ class WholeTopics(Generic[K, V]):
         if wanted != self._state.assignment:
             yield from self._state.link.command("assign", partial(Assign, wanted))
             self._state.assignment = wanted
+            self._state.link.mailbox.post(PollStarted())  # this poll looks up their positions

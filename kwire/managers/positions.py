@@ -94,6 +94,10 @@ class PositionsManager:
         self._log_starts: dict[TopicPartition, Reply[Found]] = {}
         # Partitions that are out of range ahead of what the application was given, with their assignment epoch.
         self._ahead: dict[TopicPartition, AssignmentEpoch] = {}
+        # Partitions that were assigned by hand, or are to be reset by hand, since the last poll. As in Java, the
+        # application may commit before it polls where the group is to begin, or write what is to lie in front of the
+        # end.
+        self._await_poll: set[TopicPartition] = set()
         # Partitions whose query was refused for good: asked again by the next poll, so that it raises again.
         self._refused: dict[TopicPartition, KafkaError] = {}
 
@@ -101,12 +105,19 @@ class PositionsManager:
 
     @property
     def awaits_poll(self) -> bool:
-        """Whether a query was refused, the user has to say where to go on, or it matters how far the application
-        got."""
-        return bool(self._refused or self._without_reset_policy or self._ahead)
+        """Whether a look-up waits for a poll, a query was refused, the user has to say where to go on, or it matters
+        how far the application got."""
+        return bool(self._await_poll or self._refused or self._without_reset_policy or self._ahead)
+
+    def await_poll(self, partitions: Collection[TopicPartition]) -> None:
+        """Look up the positions of these from the next poll on, or when somebody asks for them."""
+        self._await_poll.update(partitions)
 
     def on_poll(self) -> None:
-        """Raise again what an earlier poll raised, until the user has sought to an offset or has the permission."""
+        """Begin what waits for a poll. Raise again what an earlier poll raised, until the user has sought to an offset
+        or has the permission."""
+        self._subscription.to_reconsider |= self._await_poll
+        self._await_poll.clear()
         for tp in list(self._refused):
             self._ask_again(tp)
         self._raise_stranded()
@@ -131,10 +142,12 @@ class PositionsManager:
             self._without_reset_policy.pop(tp, None)
             self._events.forget(tp)
             self._subscription.fire(tp, PartitionEvent.RESET_WANTED, reset=_RESETS[event.to])
+        self.await_poll(event.partitions)
         self._subscription.publish()
         event.reply.succeed(None)
 
     def position(self, event: GetPosition) -> None:
+        self._await_poll.discard(event.partition)
         self._ask_again(event.partition)
         self._subscription.to_reconsider.add(event.partition)
         self._waiters.append(event)
@@ -152,6 +165,8 @@ class PositionsManager:
 
     def waits_for(self, tp: TopicPartition) -> str | None:
         """What a partition without a position waits for."""
+        if tp in self._await_poll:
+            return "a poll"
         if tp in self._resets:
             return self._resets[tp][1].waiting_for
         return next((load.waiting_for for epochs, load in self._loads if tp in epochs), None)
@@ -237,6 +252,7 @@ class PositionsManager:
         for tp in changed - self._subscription.awaiting_reset:
             self._without_reset_policy.pop(tp, None)
             if tp not in self._subscription.initializing:
+                self._await_poll.discard(tp)
                 self._asked.pop(tp, None)
                 self._refused.pop(tp, None)
                 self._events.forget_unless_unsettled(tp)
@@ -268,7 +284,8 @@ class PositionsManager:
         for tp in sorted(partitions):
             partition = self._subscription.partitions[tp]
             query = _PositionQuery(partition.epoch, partition.reset)
-            if self._asked.get(tp) != query and (Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for):
+            is_ready = Hold.CALLBACK_PENDING not in partition.holds or tp in waited_for
+            if self._asked.get(tp) != query and is_ready and tp not in self._await_poll:
                 self._asked[tp] = query
                 due.append(partition)
         return due

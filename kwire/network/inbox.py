@@ -138,7 +138,9 @@ class Inbox:
     def _assign(self, event: Assign) -> None:
         # What the old assignment has consumed is committed before its partitions are forgotten (Java's assign).
         self._managers.offset_commit.auto_commit(self._now_ms)
+        new = event.partitions - self._subscription.partitions.keys()
         self._subscription.assign_manually(event.partitions)
+        self._managers.main.positions.await_poll(new)
         event.reply.succeed(None)
 
     def _assign_ranges(self, event: AssignRanges) -> None:

@@ -208,7 +208,8 @@ class Scenario:
         return farewell
 
     def assign(self, *partitions: TopicPartition) -> None:
-        self.post(Assign(frozenset(partitions), Reply()))
+        """Assign by hand, and poll: positions are looked up from then on."""
+        self.post(Assign(frozenset(partitions), Reply()), PollStarted())
 
     def seek(self, tp: TopicPartition, offset: int, leader_epoch: int | None = None) -> None:
         self.post(Seek(tp, OffsetAndMetadata(offset, leader_epoch=leader_epoch), Reply()))

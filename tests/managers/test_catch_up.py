@@ -12,6 +12,7 @@ from kwire.events import (
     Assign,
     Commit,
     GetPosition,
+    PollStarted,
     ProcessedOffsets,
     RecordsDelivered,
     Redeliver,
@@ -49,7 +50,7 @@ MakeScenario = Callable[..., "Scenario"]
 
 def committed(scenario: Scenario, offset: int) -> None:
     """Assigned by hand, in a group that has committed this."""
-    scenario.post(Assign(frozenset((O0,)), Reply()))
+    scenario.post(Assign(frozenset((O0,)), Reply()), PollStarted())
     scenario.serve()
     scenario.answer_committed({O0: offset})
     scenario.turn()

@@ -19,7 +19,7 @@ from kwire.errors import (
     TopicAuthorizationError,
     UnsupportedVersionError,
 )
-from kwire.events import GetPosition, RecordsDelivered, Reply, ResetPositions, ResetTo, Seek
+from kwire.events import GetPosition, PollStarted, RecordsDelivered, Reply, ResetPositions, ResetTo, Seek
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -350,7 +350,7 @@ def test_an_answer_that_a_seek_overtook_is_dropped(scenario: Scenario, leader_ep
 
 def test_an_answer_that_a_reset_or_an_assignment_overtook_is_dropped(scenario: Scenario) -> None:
     read_to_twenty(scenario)
-    scenario.post(ResetPositions(frozenset({O0}), ResetTo.EARLIEST, Reply()))
+    scenario.post(ResetPositions(frozenset({O0}), ResetTo.EARLIEST, Reply()), PollStarted())
     end(scenario, 0)
     assert state(scenario) is PartitionState.AWAIT_RESET
     scenario.assign(O1)

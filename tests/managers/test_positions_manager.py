@@ -18,7 +18,7 @@ from kwire.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationError,
 )
-from kwire.events import Assign, GetPosition, Reply, ResetPositions, ResetTo, Seek
+from kwire.events import Assign, GetPosition, PollStarted, Reply, ResetPositions, ResetTo, Seek
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -266,7 +266,7 @@ def test_another_reset_wins_over_an_answer_that_comes_in_the_same_turn(make_scen
     """`seek_to_end` right after the assignment read from the beginning, where that was found at the same moment."""
     scenario = assigned(make_scenario(auto_offset_reset="earliest"), O0)
     scenario.answer_committed({O0: -1})
-    scenario.post_beside_an_answer(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()))
+    scenario.post_beside_an_answer(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()), PollStarted())
     scenario.answer_offsets({O0: 0})
     assert state(scenario, O0) is PartitionState.AWAIT_RESET
     scenario.answer_offsets({O0: 77})
@@ -301,7 +301,7 @@ def test_a_reset_of_no_partitions_leaves_all_where_they_are(scenario: Scenario) 
 
 def reset(scenario: Scenario, to: ResetTo, *partitions: TopicPartition) -> Reply[None]:
     reply: Reply[None] = Reply()
-    scenario.post(ResetPositions(frozenset(partitions), to, reply))
+    scenario.post(ResetPositions(frozenset(partitions), to, reply), PollStarted())
     return reply
 
 
@@ -317,7 +317,7 @@ def test_of_several_that_are_not_assigned_the_first_is_named(scenario: Scenario)
     scenario.assign(O0)
     reply: Reply[None] = Reply()
     elsewhere = {TopicPartition("clicks", 0), TopicPartition("views", 0), O0}
-    scenario.post(ResetPositions(frozenset(elsewhere), ResetTo.EARLIEST, reply))
+    scenario.post(ResetPositions(frozenset(elsewhere), ResetTo.EARLIEST, reply), PollStarted())
     with pytest.raises(IllegalStateError, match="clicks-0"):
         reply.result()
     scenario.serve_all_but_the_group()
@@ -476,7 +476,7 @@ def test_a_refusal_that_a_seek_has_overtaken_is_forgotten(scenario: Scenario) ->
 
 
 def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) -> None:
-    scenario.post(Assign(frozenset({O0}), Reply()))
+    scenario.post(Assign(frozenset({O0}), Reply()), PollStarted())
     for _ in range(3):
         scenario.answer(FindCoordinatorRequest, scenario.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
         scenario.take_error(GroupAuthorizationError)
@@ -492,7 +492,7 @@ def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) ->
 
 def test_a_seek_overtakes_a_group_without_permission(scenario: Scenario) -> None:
     """Nobody needed the coordinator any more, and it was looked for once a second; each refusal made a poll raise."""
-    scenario.post(Assign(frozenset({O0}), Reply()))
+    scenario.post(Assign(frozenset({O0}), Reply()), PollStarted())
     scenario.seek(O0, 5)
     scenario.answer(FindCoordinatorRequest, scenario.coordinator(error=ErrorCode.GROUP_AUTHORIZATION_FAILED))
     scenario.advance(60_000)
@@ -598,7 +598,7 @@ def test_nobody_is_told_of_a_reset_that_the_application_asked_for(make_scenario:
     scenario = make_scenario(auto_offset_reset="earliest")
     scenario.start_fetching(O0, offset=5)
     out_of_range(scenario)
-    scenario.post(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()))
+    scenario.post(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()), PollStarted())
     scenario.answer_offsets({O0: 0})  # to the beginning: nobody wants it any more
     scenario.answer_offsets({O0: 7})
     alone = assigned(make_scenario(group_id=None, auto_offset_reset="earliest"), O0)
@@ -609,7 +609,7 @@ def test_nobody_is_told_of_a_reset_that_the_application_asked_for(make_scenario:
 def test_a_reason_is_told_once_and_not_of_the_next_reset(make_scenario: MakeScenario) -> None:
     scenario = make_scenario(auto_offset_reset="earliest")
     scenario.start_fetching(O0, offset=5)
-    scenario.post(ResetPositions(frozenset({O0}), ResetTo.EARLIEST, Reply()))
+    scenario.post(ResetPositions(frozenset({O0}), ResetTo.EARLIEST, Reply()), PollStarted())
     scenario.seek(O0, 50)
     scenario.answer_offsets({O0: 0})
     scenario.fail(FetchRequest)

@@ -11,7 +11,7 @@ import pytest
 from kwire.consumer_events import DataLost, PositionReset
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import LogTruncationError
-from kwire.events import Assign, RecordsDelivered, Reply, ResetPositions, ResetTo
+from kwire.events import Assign, PollStarted, RecordsDelivered, Reply, ResetPositions, ResetTo
 from kwire.managers.reset_events import LOST_BY_DELETION, OUT_OF_RANGE, RECREATED, ResetEvents
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -148,7 +148,7 @@ def test_nobody_is_told_of_a_reset_that_the_application_overtakes(make_scenario:
     if way == "seek":
         scenario.seek(O0, 1)
     else:
-        scenario.post(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()))
+        scenario.post(ResetPositions(frozenset({O0}), ResetTo.LATEST, Reply()), PollStarted())
         scenario.answer_offsets({O0: 1})
     scenario.poll()
     assert scenario.told == []
