@@ -1,6 +1,6 @@
 """Measures how the code is cut: sizes, complexity, typing, comments. Prints a table; judges nothing.
 
-Use: .venv/bin/python tools/measure_style.py [FOLDER ...]
+    python -m tools.measure_style [FOLDER ...]
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def has_docstring(function: Function) -> bool:
 
 
 def main(folders: Sequence[str]) -> int:
-    for folder in folders or ("kwire", "tests", "scripts"):
+    for folder in folders or ("kwire", "tests", "tools", "proofs", "benchmarks"):
         print(f"{folder}/")
         for name, figure in rows(read(ROOT / folder)):
             print(f"  {name:<42} {figure}")
