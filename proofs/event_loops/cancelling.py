@@ -10,6 +10,7 @@ import asyncio
 import json
 import random
 import sys
+import time
 from collections import Counter
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 LONG_S = 30.0
 # Waits for a fetch are longer than this, and what a poll of buffered records takes is shorter.
 MAX_S = 0.002
+# Whatever has not come when nothing new came for so long is lost.
+QUIET_S = 10.0
 
 
 async def at_most_on_asyncio(seconds: float, function: Callable[[], Awaitable[Records]]) -> Records | None:
@@ -56,10 +59,14 @@ async def read(at_most: AtMost, servers: str, topic: str, records: int, wanted: 
             auto_offset_reset="earliest",
             max_poll_records=chance.choice((1, 3, 20)),
         ) as consumer:
-            while len(seen) < records:
+            last_new_s = time.monotonic()
+            while len(seen) < records and time.monotonic() - last_new_s < QUIET_S:
                 found = await at_most(chance.random() * MAX_S, lambda: consumer.poll(LONG_S))
                 cancelled += found is None
+                before = len(seen)
                 seen.update((record.partition, record.offset) for record in found or ())
+                if len(seen) > before:
+                    last_new_s = time.monotonic()
         returned += len(seen)
         lost += records - len(seen)
         repeated += sum(count - 1 for count in seen.values())
