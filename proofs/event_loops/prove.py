@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 
 from benchmarks.throughput.turn import AIOKAFKA, environment_of
 from kwire import Consumer
-from kwire.testing.kafka import KafkaCluster
+from kwire.testing.kafka import ClusterError, KafkaCluster
 from proofs.group import make_topic
 
 HERE = Path(__file__).parent
@@ -60,7 +60,8 @@ def _fill(servers: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": servers, "log_level": 0})
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
-    producer.flush(TIMEOUT_S)
+    if left := producer.flush(TIMEOUT_S):
+        raise ClusterError(f"{topic}: {left} records were not written in time")
 
 
 # --- cancellations ------------------------------------------------------------------------------------------------
