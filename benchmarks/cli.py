@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser().parse_args(arguments)
     try:
         rows, missed = SUITES[chosen.suite](chosen)
-    except (OpponentError, ClusterError, StuckError, WrongAnswerError) as error:
+    except (OpponentError, ClusterError, StuckError, WrongAnswerError, large_groups.NotSettledError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     if chosen.json is not None:
