@@ -14,9 +14,9 @@ from kwire.testing.kafka import ClusterError, KafkaCluster
 
 ADMIN_TIMEOUT_S = 120.0
 LOOK_AGAIN_S = 0.1
-MAX_IN_ONE_REQUEST = 1_000  # partitions: a controller writes the whole request as one batch, which is bounded
-# All of Java's compilers, and room for thousands of logs: 10 MiB of index each is address space, yet counts.
+# Thousands of logs: an index reserves 10 MiB of address space by default.
 BROKER_SETTINGS = {"log.index.size.max.bytes": "1048576"}
+# These replace the options of test brokers, which switch off Java's optimizing compiler.
 BROKER_JVM = ("-Xmx2g",)
 
 
