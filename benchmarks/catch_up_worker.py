@@ -1,6 +1,6 @@
 """One turn of `scripts/bench catch-up`, in a process of its own; prints its figures as a line of JSON.
 
-    python bench_catch_up_worker.py catch-up CONTESTANT OPTIONS_AS_JSON
+    python catch_up_worker.py catch-up CONTESTANT OPTIONS_AS_JSON
 
 Every record's value is taken, and all offsets in front of the log's end at the start have to come, each once.
 """

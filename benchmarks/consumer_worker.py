@@ -1,6 +1,6 @@
 """One turn of one consumer, in a process of its own: reads as the task says, prints its figures as a line of JSON.
 
-    python bench_consumer_worker.py TASK CONTESTANT OPTIONS_AS_JSON
+    python consumer_worker.py TASK CONTESTANT OPTIONS_AS_JSON
 
 Tasks: `latency`, `throughput`, `idle`, `slow`. Started by `turns.run_worker`. Whatever a consumer hands out is
 checked: a gap in a partition's offsets, or a record too few, ends the turn with an error instead of figures.

@@ -1,6 +1,6 @@
 """Records at a steady pace, from a process of its own, for `scripts/bench latency` and `memory`.
 
-    python bench_feed.py SERVERS TOPIC PARTITIONS RECORDS_PER_SECOND BYTES COMPRESSION
+    python feed.py SERVERS TOPIC PARTITIONS RECORDS_PER_SECOND BYTES COMPRESSION
 
 The first 8 bytes of each record are the moment it was produced, on the clock that all processes of a machine share
 (`time.monotonic_ns`). Ends when it is killed, or when its parent closes its standard input.

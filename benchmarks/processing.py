@@ -24,7 +24,7 @@ from kwire.processing.offset_map import LIMIT_CHARS
 from kwire.testing.kafka import ClusterError
 
 Work: TypeAlias = dict[str, str | float]
-"""Options of a turn; see `bench_processing_worker.Options`."""
+"""Options of a turn; see `processing_worker.Options`."""
 
 WORKER = Path(__file__).with_name("processing_worker.py")
 FLUSH_S = 120.0

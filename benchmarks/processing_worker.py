@@ -1,6 +1,6 @@
 """One turn of a `Processor`, in a process of its own: works on a topic as the task says, prints its figures as JSON.
 
-    python bench_processing_worker.py TASK CONTESTANT OPTIONS_AS_JSON
+    python processing_worker.py TASK CONTESTANT OPTIONS_AS_JSON
 
 Tasks: `drain`, a whole topic; `steady`, as much as is done in some seconds. Contestants: `plain` (polls, iterated
 over), `threads`, `asyncio`, `trio`. Started by `turns.run_worker`. A client that is not done with each record

@@ -1,4 +1,4 @@
-"""One contestant of `scripts/bench codec` in a process of its own: `bench_codec_worker.py LIBRARY DIRECTORY`.
+"""One contestant of `scripts/bench codec` in a process of its own: `worker.py LIBRARY DIRECTORY`.
 
 The directory holds each message's bytes. On each line of stdin, "CASE VERSION decode|encode SECONDS", it works for
 about that long and answers one line of JSON: nanoseconds per message. Before that it proves that decoding and

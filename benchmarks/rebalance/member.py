@@ -1,4 +1,4 @@
-"""A member of a group for `scripts/bench rebalance`: `bench_rebalance_member.py kwire|librdkafka TOPIC NAME=VALUE ...`.
+"""A member of a group for `scripts/bench rebalance`: `member.py kwire|librdkafka TOPIC NAME=VALUE ...`.
 
 Lines in: "open GROUP", then "close NANOSECONDS" (when; any time in the past is at once), and so on; the end of stdin
 ends the process, whatever it is doing. Lines out:

@@ -1,7 +1,7 @@
 """One life of a cell of `scripts/prove losses`: a process that reads until the judge has it stop.
 
-`python -m losses_lives CELL` is such a life. It does what an error's message says and goes on with the same consumer
-where that can be; otherwise it ends, and the judge starts the next one.
+`python -m proofs.losses.lives CELL` is such a life. It does what an error's message says and goes on with the same
+consumer where that can be; otherwise it ends, and the judge starts the next one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A process with a Spark session that runs lives of cells of `scripts/prove losses`, one after the other.
 
-`python -m losses_spark_host` takes a cell from each line of its input, and prints `over` when a life has ended. Faults
-that end the process are those of a program of its own: the judge starts the next one.
+`python -m proofs.losses.spark_host` takes a cell from each line of its input, and prints `over` when a life has ended.
+Faults that end the process are those of a program of its own: the judge starts the next one.
 """
 
 from __future__ import annotations

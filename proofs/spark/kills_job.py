@@ -1,8 +1,9 @@
 """The job of `scripts/prove spark-kills`: a topic into a table of Parquet files, until somebody ends it.
 
-`spark_kills_job.py run SOURCE SERVERS TOPIC DIRECTORY` streams for ever; `drain` instead of `run` until nothing is
-left; `count` prints what is in the table, partition by partition, as JSON: records, different offsets, the least and
-the most, wrong ones. The process is meant to be killed, with its JVM, whose number it leaves in `DIRECTORY/jvm`.
+`python -m proofs.spark.kills_job run SOURCE SERVERS TOPIC DIRECTORY` streams for ever; `drain` instead of `run` until
+nothing is left; `count` prints what is in the table, partition by partition, as JSON: records, different offsets, the
+least and the most, wrong ones. The process is meant to be killed, with its JVM, whose number it leaves in
+`DIRECTORY/jvm`.
 """
 
 from __future__ import annotations
