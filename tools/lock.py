@@ -1,9 +1,9 @@
 """Keeps the files of hashes: each package of an environment, with the hash of every file of its release.
 
-    python -m tools.lock            # writes requirements/dev-hashes.txt and supply-hashes.txt; asks the package index
-    python -m tools.lock --check    # whether they go with dev.txt and supply.txt; asks nobody
+    python -m tools.lock            # writes requirements/NAME-hashes.txt for each of NAMES; asks the package index
+    python -m tools.lock --check    # checks that they match requirements/NAME.txt; asks nobody
 
-`scripts/setup` installs from the first one, so that what is installed is what was looked at once: pip refuses a file
+`scripts/setup` installs from dev-hashes.txt, so that what is installed is what was looked at once: pip refuses a file
 that was changed since, wherever it comes from. All files of a release count, for any platform; no address is in there.
 """
 
