@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from kwire.testing.kafka.jars import cache_dir
 from tools.mutate.child import BROKEN, SURVIVED, Verdict
 from tools.mutate.equivalents import without_argued
 from tools.mutate.judge import judge
@@ -34,7 +34,7 @@ _OF_THE_CORE = (
     "tests/test_cluster.py",
 )
 JUDGES = {"states": _OF_THE_CORE, "managers": _OF_THE_CORE, "protocol": ("tests/protocol",)}
-STATED = Path(os.environ.get("KWIRE_CACHE", ROOT / ".cache")) / "mutation"
+RESULTS_DIRECTORY = cache_dir() / "mutation"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -107,7 +107,7 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--write", nargs="?", const="after", choices=["before", "after"], help="the figures, to docs/evidence"
     )
-    parser.add_argument("--results", type=Path, default=STATED / "results.jsonl", help=argparse.SUPPRESS)
+    parser.add_argument("--results", type=Path, default=RESULTS_DIRECTORY / "results.jsonl", help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     arguments.packages = arguments.packages or ["states", "managers"]
     judges = dict.fromkeys(test for package in arguments.packages for test in JUDGES[package])
