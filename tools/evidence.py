@@ -1,4 +1,4 @@
-"""What somebody else's judgement of kwire came to: one JSON file in docs/evidence for each, of one form.
+"""Results that docs/evidence.md shows: one JSON file in docs/evidence for each command that tests a claim.
 
 A proof, a benchmark or a tool makes a `Result` and hands it to `write_result`; `python -m tools.evidence_docs` makes
 docs/evidence.md of all of them.

@@ -1,4 +1,4 @@
-"""`python -m tools.evidence_docs`: writes what others' judgements of kwire came to into docs/evidence.md."""
+"""`python -m tools.evidence_docs`: writes the results in docs/evidence into docs/evidence.md."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The tools around the supply chain, in an environment of their own below .cache: uv, pip-audit, twine and
-cyclonedx-bom.
+"""Tools around the supply chain, in an environment of their own below .cache: uv, pip-audit, twine, cyclonedx-bom.
 
 They are no part of `.venv`: nobody needs them who changes kwire, and what they need may contradict what kwire is tested
 with. Installed from requirements/supply-hashes.txt, when they are first used.
