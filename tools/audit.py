@@ -2,7 +2,8 @@
 
     python -m tools.audit
 
-0: none has, or the data cannot be reached, which is said; 1: some have. The data is that of pip-audit.
+Exit codes: 0 no known vulnerability, or the data cannot be reached (it prints "skipped"); 1 a package has one. The data
+is that of pip-audit.
 """
 
 from __future__ import annotations

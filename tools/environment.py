@@ -90,7 +90,10 @@ def make(top: Path, wanted: Environment) -> None:
         hint="Python's venv module has to work; on Debian and Ubuntu: apt install python3-venv",
     )
     pip = [str(wanted.python(top)), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
-    hint = "pip has to reach a package index; what it refuses for its hash is not what was looked at"
+    hint = (
+        "pip has to reach a package index; if it reports a wrong hash, the file differs from the one that "
+        "python -m tools.lock recorded"
+    )
     # What comes as source (PySpark) is built by the back end that has a hash as well, not by one that pip looks for.
     with tempfile.TemporaryDirectory() as folder:
         back_end = Path(folder, "back_end.txt")

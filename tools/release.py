@@ -84,7 +84,10 @@ def what_breaks(top: Path, version: str) -> Iterator[str]:
     if not breaks:
         print(f"the public API is compatible with {tag}")
     elif not may_break(tag, version):
-        yield f"{version} may not break programs of {tag} (docs/stability.md): another version, or what broke is mended"
+        yield (
+            f"{version} may not break programs of {tag} (docs/stability.md): raise the version, or undo the changes "
+            "that are listed above"
+        )
 
 
 def release(into: Path, *, dry: bool) -> None:

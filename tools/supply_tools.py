@@ -46,4 +46,7 @@ def _install() -> None:
     )
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["pip failed"]
-        raise NoToolsError(f"pip installs none of {HASHES.name}: {said[-1]}")
+        raise NoToolsError(
+            f"pip could not install {HASHES.name} ({said[-1]}): check that a package index is reachable, and run this "
+            "again"
+        )

@@ -65,7 +65,7 @@ def test_one_that_is_nowhere_is_told_with_what_to_do(tmp_path: Path, monkeypatch
         interpreters.find("3.99", {"PYENV_ROOT": str(tmp_path)})
     assert str(caught.value) == (
         "no Python 3.99: put python3.99 on the PATH, or install it by pyenv; "
-        "for root, this command looks for it in Debian sid"
+        "or run this command as root: it then installs Python from Debian sid"
     )
 
 

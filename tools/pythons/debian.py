@@ -93,7 +93,7 @@ def prepare(version: str) -> Debian:
     suite = SUITES.get(version, NEWEST_SUITE)
     debian = Debian(suite, cache_dir() / "debian" / f"{suite}-python{version}")
     if os.geteuid() != 0:
-        raise NoDebianError(f"for root, this command looks for it in Debian {suite}")
+        raise NoDebianError(f"or run this command as root: it then installs Python from Debian {suite}")
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         raise NoDebianError(f"to have it from Debian {suite}, install {' and '.join(missing)}")
     with file_lock(_beside(debian.folder, "lock")):
@@ -115,7 +115,9 @@ def make(debian: Debian, packages: Sequence[str]) -> None:
         ):
             done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False)
             if done.returncode:
-                raise NoDebianError(f"Debian {debian.suite} with it could not be made: see {log.name}")
+                raise NoDebianError(
+                    f"debootstrap or apt-get failed while making Debian {debian.suite}: read {log.name}"
+                )
     part.folder.rename(debian.folder)
 
 

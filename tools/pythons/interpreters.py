@@ -26,9 +26,9 @@ class Interpreter:
     """A Python that runs.
 
     Args:
-        path: where it is, for who is where it runs.
+        path: where it is in the file system that it runs in, which may be that of a Debian below the cache.
         origin: where it comes from, in a word or two.
-        inside: makes of a command one that runs where the interpreter is.
+        inside: makes of a command one that runs in that file system.
     """
 
     path: str
