@@ -1,7 +1,7 @@
 """`python -m tools.command_docs`: runs the commands of docs/command-line.md, and writes what they print below them.
 
 A block of ```console holds commands, behind `$ `, and their output. All run one after the other against one cluster in
-this process. Comments of the page say what happens beside them; `_BESIDE` has these. The wall clock stands.
+this process. Comments of the page say what happens meanwhile; `PageWorld` does it. The wall clock always shows NOW_NS.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ NOW_NS = 1_795_593_600_000_000_000
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)|(<!-- \w[^>]* -->)", re.DOTALL)
 
 
-class Desk:
+class PageWorld:
     """The cluster of the page, and a consumer that reads there while it says so."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._consumer: Consumer[bytes, bytes] | None = None
 
-    def beside(self, comment: str) -> None:
-        """What a comment of the page says. One that says nothing of the kind is passed by."""
+    def obey(self, comment: str) -> None:
+        """Do what a comment of the page says. A comment that asks for nothing is passed by."""
         if comment == "<!-- billing begins to read -->":
             self._consumer = Consumer(
                 "orders",
@@ -70,14 +70,14 @@ def page() -> str:
     before = install(TimeSource(wall_clock_ns=lambda: NOW_NS))
     try:
         with Cluster(topics={"orders": 2}) as cluster, ExitStack() as stack:
-            desk = Desk(cluster)
-            stack.callback(desk.close)
+            world = PageWorld(cluster)
+            stack.callback(world.close)
             environment = {"KWIRE_BOOTSTRAP_SERVERS": cluster.bootstrap_servers, "COLUMNS": "100"}
             stack.enter_context(mock.patch.dict(os.environ, environment))
 
             def rewritten(found: re.Match[str]) -> str:
                 if found[2]:
-                    desk.beside(found[2])
+                    world.obey(found[2])
                     return found[0]
                 return _same_everywhere("".join(_with_output(found[0])), cluster.bootstrap_servers)
 
