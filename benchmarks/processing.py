@@ -178,7 +178,7 @@ def efficiency(at: Place, rounds: int, scale: float) -> list[Figures]:
 
 
 def offset_map(_at: Place, rounds: int, scale: float) -> list[Figures]:
-    """How far behind a commit its metadata reaches, when every so manieth record is unfinished."""
+    """How many offsets after a commit its metadata can describe, by the share of records that are unfinished."""
     results: list[Figures] = []
     for share in UNFINISHED:
         bound = reach(share)
@@ -211,13 +211,13 @@ def published(case: str, name: str, who: str, value: float, rounds: int) -> Figu
 
 
 def reach(share: float) -> float:
-    """How many offsets no map in so many characters can do more than, if each is unfinished with that probability."""
+    """The most offsets that any map of LIMIT_CHARS characters can describe (entropy bound)."""
     bits_each = -share * log2(share) - (1.0 - share) * log2(1.0 - share)
     return LIMIT_CHARS * BITS_PER_CHAR / bits_each
 
 
 def capacity(share: float, offsets: int, chance: Random) -> dict[str, float]:
-    """Up to which offset behind a commit the map speaks, when each of so many may be unfinished."""
+    """The last offset after a commit that the map describes, if each record is unfinished with this probability."""
     stretches: list[range] = []
     start = 1
     for offset in range(1, offsets):

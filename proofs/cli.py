@@ -1,8 +1,7 @@
 """`scripts/prove PROOF`: tries hard to break a promise of kwire against a real Kafka, and says what it saw.
 
-A proof is a function: its parameters are the options of its sub-command (as
-typer reads them), it prints its figures, and it answers the promises that were broken, each in one line. Register it
-here, at the end of `PROOFS`.
+A proof is a function: its parameters are the options of its sub-command (as typer reads them), it prints its figures,
+and it answers the promises that were broken, each in one line. Register it here, at the end of `PROOFS`.
 
 Exit codes: 0 every promise held; 1 one was broken, or it could not be tried; 2 wrong usage; 130 interrupted.
 """

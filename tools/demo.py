@@ -168,7 +168,9 @@ def run(console: Console, *, real: bool) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="scripts/demo", description="10,000 records, read in a consumer group.")
-    parser.add_argument("--kafka", action="store_true", help="read from a real Kafka (needs Java 17 or newer, and Maven)")
+    parser.add_argument(
+        "--kafka", action="store_true", help="read from a real Kafka (needs Java 17 or newer, and Maven)"
+    )
     real: bool = parser.parse_args(arguments).kafka
     try:
         return run(Console(), real=real)

@@ -1,6 +1,6 @@
 """Measures how the code is cut: sizes, complexity, typing, comments. Prints a table; judges nothing.
 
-    python -m tools.measure_style [FOLDER ...]
+python -m tools.measure_style [FOLDER ...]
 """
 
 from __future__ import annotations

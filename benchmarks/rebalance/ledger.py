@@ -1,5 +1,4 @@
-"""The state of a group by its members' lines, and when a rebalance is over. Pure. Used by
-`group.py`.
+"""The state of a group by its members' lines, and when a rebalance is over. Pure. Used by `group.py`.
 
 A rebalance is over when every partition has one owner, all members that are there own the same number, and each
 partition gave a record to its owner: after that owner got it last, and after the event that is being timed.

@@ -168,7 +168,7 @@ class Stage:
 
 
 def tapped_cluster(tap: Tap, classes: Path) -> KafkaCluster:
-    """A broker that tells of heartbeats; its ear is compiled into that directory."""
+    """A broker that reports heartbeats; `rebalance_tap.java`, which does so, is compiled into that directory."""
     tap.compile_to(classes)
     return KafkaCluster(settings=tap.settings, class_path=[classes])
 

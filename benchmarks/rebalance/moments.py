@@ -1,5 +1,4 @@
-"""The moment of each event of `scripts/bench rebalance`, within the heartbeats that are really sent. Pure. Used by
-`measure.py`.
+"""The moment of each event of `scripts/bench rebalance`, within the heartbeats that are sent. Pure. For `measure.py`.
 
 Members hear of a rebalance with their next heartbeat, so what a rebalance mostly takes is what the slowest of them has
 left until then. Intervals are counted from what the broker saw, not from the last rebalance: clients stretch or

@@ -1,6 +1,7 @@
-"""When members' heartbeats reached the broker, for `scripts/bench rebalance`: its ear, `rebalance_tap.java`.
+"""When members' heartbeats reached the broker, for `scripts/bench rebalance`.
 
-The broker says so itself, so all libraries are observed alike, and none is asked to do anything for it.
+The broker runs `rebalance_tap.java`, which reports each heartbeat. So all libraries are observed alike, and none is
+asked to do anything for it.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ def brokers(
 
 
 def prove(broker: Broker) -> Outcome:
-    """The suite, then the tests, on a broker for each of both."""
+    """Run the conformance suite, then the tests; each group of tests gets a fresh broker."""
     print(f"{broker.name} ...", file=sys.stderr, flush=True)
     results = conformance(broker)
     core = _tests(broker, CORE)

@@ -86,7 +86,7 @@ class Verdict:
 
 
 class Jepsen:
-    """See above.
+    """Jepsen's checker, which a JVM with Clojure runs over histories.
 
     Args:
         java: the program.

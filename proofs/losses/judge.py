@@ -203,7 +203,7 @@ def lost_records(way: Way, fault: Fault, handled: Set[Place], committed: Mapping
 
 
 def good_records(way: Way, fault: Fault) -> frozenset[Place]:
-    """Those that have to be handled, or, where there are dead letters, buried."""
+    """Records that have to be handled or, in a way with dead letters, written as dead letters."""
     if fault.has_retention:
         return frozenset(p for p in ALL if p.partition != TARGET.partition or p.offset >= DELETED)
     if fault is Fault.CORRUPT:

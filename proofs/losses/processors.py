@@ -144,17 +144,19 @@ class ProcessorLife:
             found["on_data_loss"] = "skip"
         if self.way is Way.DEAD_LETTERS:
             producer = Producer({"bootstrap.servers": self.cell.servers, "linger.ms": 0})
-            found["on_failure"] = partial(self._bury, dead_letter_topic(producer, self.cell.dead_topic))
+            found["on_failure"] = partial(self._write_dead_letter, dead_letter_topic(producer, self.cell.dead_topic))
             found["retry"] = Retry(max_attempts=2, backoff=0.01)
         return found
 
-    def _bury(self, bury: DeadLetter[object, object], record: Record[object, object], error: Exception) -> None:
-        """Down for the whole of the first life."""
+    def _write_dead_letter(
+        self, write: DeadLetter[object, object], record: Record[object, object], error: Exception
+    ) -> None:
+        """The dead letters' broker may be down for the whole of the first life."""
         if self.fault is Fault.DEAD_LETTERS_DOWN and not self.cell.has("second-life"):
             raise TroubleError("the dead letters' broker is down")
         if not isinstance(error, RecordDeserializationError):  # of those the bytes of the log go along
             record = record._replace(key=json.dumps(record.key), value=json.dumps(record.value))
-        bury(record, error)
+        write(record, error)
         self.cell.note("buried", f"{record.partition} {record.offset}")
 
 

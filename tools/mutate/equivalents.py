@@ -103,7 +103,7 @@ ARGUED: tuple[Argued, ...] = (
     Argued("protocol/compression_buffer", "np.empty(0, dtype=np.uint8)", "0 -> 1", "grows when it is first written to"),
     # --- how fast, and not what ---------------------------------------------------------------------------------
     *(
-        Argued(f"protocol/{place}", text, "", "decides which of two ways is gone, which come to the same")
+        Argued(f"protocol/{place}", text, "", "chooses between two ways that give the same result")
         for place, text in (
             ("record_boundaries", "_TRIED_BATCHES = 4"),
             ("record_boundaries", "_ROUND_COST_RECORDS = 500"),
