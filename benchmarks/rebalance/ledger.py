@@ -24,8 +24,10 @@ class Line(NamedTuple):
 
 
 class Ledger:
-    """Args:
-    partitions: How many there are; a multiple of every size the group will have.
+    """Who owns which partitions of a group, since when, and who got on with them.
+
+    Args:
+        partitions: How many there are; a multiple of every size the group will have.
     """
 
     def __init__(self, partitions: int) -> None:

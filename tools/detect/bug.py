@@ -7,11 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bug:
-    """Args:
-    name: what went wrong, in a few words with dashes.
-    story: what users of it would see.
-    file: below `kwire/`.
-    in_catch_up: Whether worlds of crash orders have to find it.
+    """A line of kwire, and one with a mistake that stands in its place.
+
+    Args:
+        name: what went wrong, in a few words with dashes.
+        story: what users of it would see.
+        file: below `kwire/`.
+        in_catch_up: Whether worlds of crash orders have to find it.
     """
 
     name: str

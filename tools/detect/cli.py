@@ -50,10 +50,12 @@ STARTUP_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """Args:
-    rules: what was broken, in the order in which it was; none if nothing was found.
-    seeds: how many were run.
-    trouble: why none was, which is no finding.
+    """What the simulated worlds found of one bug.
+
+    Args:
+        rules: what was broken, in the order in which it was; none if nothing was found.
+        seeds: how many were run.
+        trouble: why none was, which is no finding.
     """
 
     name: str

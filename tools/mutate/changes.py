@@ -44,9 +44,11 @@ CALLS = {"min": "max", "max": "min", "any": "all", "all": "any"}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Args:
-    token: what is replaced between the two positions, where there may be parentheses as well; everything, if empty.
-    is_with_comma: whether a comma behind it goes with it.
+    """A replacement of one token, or of everything, between two positions of a source.
+
+    Args:
+        token: what is replaced between the two positions, where there may be parentheses as well; everything, if empty.
+        is_with_comma: whether a comma behind it goes with it.
     """
 
     kind: str

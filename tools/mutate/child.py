@@ -16,9 +16,11 @@ SPARE_SECONDS = 2.0
 
 
 class Verdict(NamedTuple):
-    """Args:
-    outcome: BROKEN is one that cannot even be imported: no mistake that anybody would not see, so it does not count.
-    test: which one failed; for a survivor, why nothing could.
+    """What came of a mutant.
+
+    Args:
+        outcome: BROKEN is one that cannot even be imported: anybody would see that mistake, so it does not count.
+        test: which one failed; for a survivor, why nothing could.
     """
 
     outcome: str

@@ -13,10 +13,12 @@ from tools.mutate.mutant import Mutant
 
 
 class Argued(NamedTuple):
-    """Args:
-    place: `managers/heartbeat: HeartbeatManager.poll`; without a function, all of the module.
-    text: a part of the line.
-    change: the change, or a part of it; all, if empty.
+    """Mutants that no test can tell from the code, and why.
+
+    Args:
+        place: `managers/heartbeat: HeartbeatManager.poll`; without a function, all of the module.
+        text: a part of the line.
+        change: the change, or a part of it; all, if empty.
     """
 
     place: str

@@ -12,15 +12,17 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mutant:
-    """Args:
-    file: relative to the clone, `kwire/managers/heartbeat.py`.
-    function: the qualified name of the function it is in; empty at the level of a module or class, whose code runs when
-        the module is imported.
-    outer: the same of the outermost function: the one whose code is replaced.
-    is_bound: whether it is part of a class or of a default argument, which are bound when the module is imported.
-    lines: the first and last line of the statement; a test that runs one of them may notice.
-    start, end: bytes of the source that are replaced.
-    nth: of those of its function that read alike.
+    """One small mistake: bytes of a file, and what stands there instead.
+
+    Args:
+        file: relative to the clone, `kwire/managers/heartbeat.py`.
+        function: the qualified name of the function it is in; empty at the level of a module or class, whose code runs
+            when the module is imported.
+        outer: the same of the outermost function: the one whose code is replaced.
+        is_bound: whether it is part of a class or of a default argument, which are bound when the module is imported.
+        lines: the first and last line of the statement; a test that runs one of them may notice.
+        start, end: bytes of the source that are replaced.
+        nth: of those of its function that read alike.
     """
 
     file: str

@@ -13,8 +13,10 @@ from tools.mutate.mutant import ROOT, Mutant
 
 
 class Planting:
-    """Args:
-    files: those whose functions may be changed; their modules are imported.
+    """Plants mutants into the functions of this process.
+
+    Args:
+        files: those whose functions may be changed; their modules are imported.
     """
 
     def __init__(self, files: Iterable[str]) -> None:

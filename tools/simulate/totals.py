@@ -34,8 +34,10 @@ class Report:
 
 @dataclass(slots=True)
 class Totals:
-    """Args:
-    now: in seconds, on a clock that only goes forward.
+    """What the worlds of one run of the command came to, summed up.
+
+    Args:
+        now: in seconds, on a clock that only goes forward.
     """
 
     now: Callable[[], float] = time.monotonic
