@@ -45,11 +45,11 @@ def main(argv: list[str] | None = None) -> None:
     )
     retry = Retry(max_attempts=10, backoff=0.05)
     with consumer, Processor(consumer, send, ordering="key", workers=500, retry=retry) as processor:
-        quiet_since, handled = time.monotonic(), 0
-        while time.monotonic() - quiet_since < wanted.idle_seconds:
+        quiet_since_s, handled = time.monotonic(), 0
+        while time.monotonic() - quiet_since_s < wanted.idle_seconds:
             time.sleep(0.1)
             if handled != (handled := processor.status().handled):
-                quiet_since = time.monotonic()
+                quiet_since_s = time.monotonic()
     print(f"{processor.status().handled} records handled")
 
 

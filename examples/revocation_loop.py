@@ -14,7 +14,7 @@ from arguments import parse
 
 from kwire import Consumer, OffsetAndMetadata, Record, TopicPartition
 
-POLL_SECONDS = 0.1
+POLL_S = 0.1
 
 
 def work(records: list[Record[bytes, bytes]]) -> None:
@@ -31,9 +31,9 @@ class InWork:
         self._threads: dict[TopicPartition, ThreadPoolExecutor] = {}
         self._work: dict[TopicPartition, list[tuple[Future[None], OffsetAndMetadata]]] = {}
 
-    def begin(self, tp: TopicPartition, records: list[Record[bytes, bytes]], behind: OffsetAndMetadata) -> None:
+    def begin(self, tp: TopicPartition, records: list[Record[bytes, bytes]], after: OffsetAndMetadata) -> None:
         thread = self._threads.setdefault(tp, ThreadPoolExecutor(1))
-        self._work.setdefault(tp, []).append((thread.submit(work, records), behind))
+        self._work.setdefault(tp, []).append((thread.submit(work, records), after))
 
     def done(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """The offsets to commit: after the records that are done, in order. Raises the exception of the work."""
@@ -66,9 +66,9 @@ def main(argv: list[str] | None = None) -> None:
         enable_async_revocation=True,
     )
     with consumer:
-        in_work, quiet_since = InWork(), time.monotonic()
-        while time.monotonic() - quiet_since < wanted.idle_seconds:
-            records = consumer.poll(POLL_SECONDS)
+        in_work, quiet_since_s = InWork(), time.monotonic()
+        while time.monotonic() - quiet_since_s < wanted.idle_seconds:
+            records = consumer.poll(POLL_S)
             in_work.forget(consumer.lost_partitions())
             for tp in records.partitions():
                 in_work.begin(tp, list(records[tp]), records.next_offsets()[tp])
@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> None:
             if busy := consumer.to_be_revoked_partitions() & in_work.partitions():
                 consumer.delay_revoke(busy)
             if records or in_work.partitions():
-                quiet_since = time.monotonic()
+                quiet_since_s = time.monotonic()
 
 
 if __name__ == "__main__":
