@@ -55,7 +55,7 @@ class Reading:
     first: list[Record[bytes, bytes]] = field(default_factory=list)
     partitions: dict[TopicPartition, Tally] = field(default_factory=dict)
     polls: int = 0
-    seconds: float = 0.0
+    duration_s: float = 0.0
 
     @property
     def records(self) -> int:
@@ -96,7 +96,7 @@ def read_samples(bootstrap_servers: str) -> Reading:
             for record in records:
                 count(reading, record)
             last_s = time.monotonic()
-        reading.seconds = last_s - began_s
+        reading.duration_s = last_s - began_s
         for partition, tally in reading.partitions.items():
             tally.lag = consumer.current_lag(partition)
     return reading
@@ -129,7 +129,7 @@ def show(console: Console, reading: Reading) -> None:
             str(partition), f"{tally.records:,}", f"{tally.value_bytes:,}", f"{tally.next_offset:,}", lag
         )
     console.print(partitions)
-    rate = reading.records / reading.seconds if reading.seconds else 0.0
+    rate = reading.records / reading.duration_s if reading.duration_s else 0.0
     console.print(f"{reading.records:,} records in {reading.polls} polls, {rate:,.0f} records/s", highlight=False)
 
 

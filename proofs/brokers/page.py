@@ -23,7 +23,7 @@ HEADING = (
     "day",
     "kwire",
 )
-MAX_CELL = 200
+MAX_CELL_CHARS = 200
 
 
 def remember(
@@ -100,5 +100,5 @@ def _table(heading: Sequence[str], rows: Iterator[Sequence[str]]) -> Iterator[st
 
 
 def _cell(text: str) -> str:
-    short = text if len(text) <= MAX_CELL else f"{text[:MAX_CELL]} ..."
+    short = text if len(text) <= MAX_CELL_CHARS else f"{text[:MAX_CELL_CHARS]} ..."
     return short.replace("|", "\\|").replace("\n", " ")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 KILLED, SURVIVED, TIMEOUT, BROKEN = "killed", "survived", "timeout", "broken"
 MAX_BYTES = 6 * 2**30
-SPARE_SECONDS = 2.0
+SPARE_S = 2.0
 
 
 class Verdict(NamedTuple):
@@ -32,19 +32,19 @@ class Verdict(NamedTuple):
         return self.outcome != SURVIVED
 
 
-def run_child(judged: Callable[[], str], *, waiting_seconds: float) -> Verdict:
+def run_child(judged: Callable[[], str], *, waiting_s: float) -> Verdict:
     """Fork and run this there.
 
     Args:
         judged: answers the test that failed, or SURVIVED, or BROKEN.
-        waiting_seconds: after so long a child that uses no processor, and so does not end itself, is killed.
+        waiting_s: after so long a child that uses no processor, and so does not end itself, is killed.
     """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         _live(judged, reading, writing)
     os.close(writing)
-    said = _said(reading, time.monotonic() + waiting_seconds)
+    said = _said(reading, time.monotonic() + waiting_s)
     os.close(reading)
     if said is None:
         os.kill(child, signal.SIGKILL)
@@ -56,9 +56,9 @@ def run_child(judged: Callable[[], str], *, waiting_seconds: float) -> Verdict:
     return Verdict(KILLED, said or f"the process ended: {status}")
 
 
-def watch_test(usual_seconds: float) -> None:
+def watch_test(usual_s: float) -> None:
     """Limit the processor time of what comes next; nobody handles the signal, so it ends the process."""
-    signal.setitimer(signal.ITIMER_PROF, SPARE_SECONDS + 10 * usual_seconds)
+    signal.setitimer(signal.ITIMER_PROF, SPARE_S + 10 * usual_s)
 
 
 def _live(judged: Callable[[], str], reading: int, writing: int) -> None:
@@ -78,10 +78,10 @@ def _live(judged: Callable[[], str], reading: int, writing: int) -> None:
         os._exit(0)
 
 
-def _said(reading: int, deadline: float) -> str | None:
+def _said(reading: int, deadline_s: float) -> str | None:
     """What it wrote until it ended; None if it did not end."""
     said = b""
-    while (left := deadline - time.monotonic()) > 0:
+    while (left := deadline_s - time.monotonic()) > 0:
         ready, _, _ = select.select([reading], [], [], left)
         if ready:
             part = os.read(reading, 4096)

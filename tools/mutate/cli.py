@@ -44,7 +44,7 @@ def main(argv: Sequence[str]) -> int:
     earlier = dict(remembered(arguments.results)) if arguments.again else {}
     judged: list[Judged] = [(each, earlier[each.key]) for each in mutants if is_known(each, earlier)]
     left = [each for each in mutants if not is_known(each, earlier)]
-    began = time.monotonic()
+    began_s = time.monotonic()
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     with arguments.results.open("w") as results:
 
@@ -54,7 +54,9 @@ def main(argv: Sequence[str]) -> int:
             judged.append((mutant, verdict))
             print(remember(mutant, verdict), file=results, flush=True)
             if len(judged) % 50 == 0:
-                print(f"{len(judged)} of {len(mutants)}, {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"{len(judged)} of {len(mutants)}, {time.monotonic() - began_s:.0f} s", file=sys.stderr, flush=True
+                )
 
         for mutant, verdict in list(judged):
             print(remember(mutant, verdict), file=results)

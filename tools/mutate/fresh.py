@@ -23,7 +23,7 @@ from tools.mutate.child import BROKEN, KILLED, SURVIVED, TIMEOUT, Verdict
 from tools.mutate.mutant import ROOT, Mutant
 
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "-qq", "-x", "--no-header", "--no-summary")
-WAITING_SECONDS = 300.0
+WAITING_S = 300.0
 FOUND = "found by "
 
 
@@ -36,7 +36,7 @@ def judge_fresh(mutant: Mutant, tests: Sequence[str]) -> Verdict:
             ended = subprocess.run(
                 [*command, mutant.new, listed.name],
                 cwd=ROOT,
-                timeout=WAITING_SECONDS,
+                timeout=WAITING_S,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 text=True,

@@ -28,7 +28,7 @@ from tools.mutate.planting import Planting
 
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq", "--no-header")
 FAST = "not slow and not exhaustive and not integration"
-START_SECONDS = 0.01
+START_S = 0.01
 MAX_TESTS = 250  # with more, a survivor takes as long as fifty that are killed, and few of them are found late
 WORK_ONCE = frozenset(
     f"protocol/{name}" for name in ("compiler", "decoder", "encoder", "layout", "registry", "schema", "source")
@@ -48,7 +48,7 @@ class Judge:
         self._on_verdict = on_verdict
         self._importers = {mutant.file: importers_of(mutant.file) for mutant in mutants}
         self._items: dict[str, pytest.Item] = {}
-        self._seconds: dict[str, float] = {}
+        self._took_s: dict[str, float] = {}
         self._failed: list[str] = []
         self._tests: dict[str, dict[int, list[str]]] = {}
         self._finders = Counter[tuple[str, str]]()
@@ -75,7 +75,7 @@ class Judge:
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
+        self._took_s[report.nodeid] = self._took_s.get(report.nodeid, 0.0) + report.duration
         if report.failed:
             self._failed.append(report.nodeid)
 
@@ -108,7 +108,7 @@ class Judge:
             self._forget_answers(mutant)
             return self._first_failure([self._items[test] for test in tests])
 
-        return run_child(judged, waiting_seconds=30.0 + 10 * sum(self._seconds[test] for test in tests))
+        return run_child(judged, waiting_s=30.0 + 10 * sum(self._took_s[test] for test in tests))
 
     def _forget_answers(self, mutant: Mutant) -> None:
         """Those that its module has kept from before it was changed."""
@@ -135,7 +135,7 @@ class Judge:
             key=lambda test: (
                 -self._finders[mutant.outer, test],
                 bool(mutant.outer) or not test.startswith("tests/states/"),
-                -telling[test] / (self._seconds[test] + START_SECONDS),
+                -telling[test] / (self._took_s[test] + START_S),
                 test,
             ),
         )
@@ -158,7 +158,7 @@ class Judge:
 
     def _first_failure(self, items: Sequence[pytest.Item]) -> str:
         for item, following in zip(items, [*items[1:], None], strict=True):
-            watch_test(self._seconds[item.nodeid])
+            watch_test(self._took_s[item.nodeid])
             _run(item, following)
             if self._failed:
                 return self._failed[0]
