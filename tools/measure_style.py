@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-ROOT = Path(__file__).resolve().parent.parent
+TOP = Path(__file__).resolve().parent.parent
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 _BRANCHES = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.ExceptHandler, ast.IfExp, ast.BoolOp, ast.match_case)
 _NESTING = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.Try, ast.With, ast.AsyncWith, ast.Match)
@@ -95,7 +95,7 @@ def has_docstring(function: Function) -> bool:
 def main(folders: Sequence[str]) -> int:
     for folder in folders or ("kwire", "tests", "tools", "proofs", "benchmarks"):
         print(f"{folder}/")
-        for name, figure in rows(read(ROOT / folder)):
+        for name, figure in rows(read(TOP / folder)):
             print(f"  {name:<42} {figure}")
     return 0
 

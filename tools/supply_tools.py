@@ -14,7 +14,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 HASHES = TOP / "requirements/supply-hashes.txt"
-HOME = TOP / ".cache/supply"
+ENVIRONMENT = TOP / ".cache/supply"
 
 
 class NoToolsError(Exception):
@@ -27,17 +27,17 @@ def supply_tool(name: str) -> str:
     Raises:
         NoToolsError: pip does not reach a package index, or refuses what it finds there.
     """
-    stamp, wanted = HOME / "stamp", hashlib.sha256(HASHES.read_bytes()).hexdigest()
+    stamp, wanted = ENVIRONMENT / "stamp", hashlib.sha256(HASHES.read_bytes()).hexdigest()
     if not stamp.exists() or stamp.read_text() != wanted:
         _install()
         stamp.write_text(wanted)
-    return str(HOME / "bin" / name)
+    return str(ENVIRONMENT / "bin" / name)
 
 
 def _install() -> None:
-    shutil.rmtree(HOME, ignore_errors=True)
-    venv.create(HOME, with_pip=True)
-    pip = [str(HOME / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+    shutil.rmtree(ENVIRONMENT, ignore_errors=True)
+    venv.create(ENVIRONMENT, with_pip=True)
+    pip = [str(ENVIRONMENT / "bin/python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     done = subprocess.run(
         [*pip, "--require-hashes", "--no-deps", "--retries", "0", "-r", str(HASHES)],
         capture_output=True,

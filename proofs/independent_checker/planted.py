@@ -22,7 +22,7 @@ from kwire.testing.invariants.handling_events import (
 )
 from kwire.testing.invariants.ledger import Event
 from proofs.independent_checker.changes import CHANGES, Records
-from proofs.independent_checker.worlds import ROOT, History, Kind, history_of, run_world
+from proofs.independent_checker.worlds import TOP, History, Kind, history_of, run_world
 from tools.detect.bug import Bug
 from tools.detect.cli import plant
 
@@ -76,7 +76,7 @@ def buggy_histories(bugs: Sequence[Bug], seeds: range, directory: Path) -> Itera
         kept.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="kwire-bug-") as folder:
             package = Path(folder)
-            shutil.copytree(ROOT / "kwire", package / "kwire")
+            shutil.copytree(TOP / "kwire", package / "kwire")
             plant(bug, package / "kwire")
             history = _first_caught(KIND_OF_WORLDS[bug.worlds], seeds, kept, package)
         if history is not None:

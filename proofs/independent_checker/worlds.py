@@ -16,8 +16,8 @@ from kwire.testing.invariants.ledger import Event
 from kwire.testing.invariants.lines import events_of
 from proofs.independent_checker.export import can_be_told
 
-ROOT = Path(__file__).resolve().parents[2]
-WORKER = ROOT / "proofs" / "independent_checker" / "worker.py"
+TOP = Path(__file__).resolve().parents[2]
+WORKER = TOP / "proofs" / "independent_checker" / "worker.py"
 
 Kind: TypeAlias = Literal["plain", "processor", "catch-up"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -44,7 +44,7 @@ def shares(wanted: int) -> dict[Kind, int]:
     return found
 
 
-def run_world(kind: Kind, seed: int, directory: Path, package: Path = ROOT) -> None:
+def run_world(kind: Kind, seed: int, directory: Path, package: Path = TOP) -> None:
     """Write the history of a world into the directory, unless it is there.
 
     Args:

@@ -14,7 +14,7 @@ from tools.metrics_docs import PAGE, page
 if TYPE_CHECKING:
     from kwire.testing import Cluster
 
-ROOT = Path(__file__).parents[2]
+TOP = Path(__file__).parents[2]
 
 
 def test_every_metric_is_described_and_every_description_is_of_one(kafka_cluster: Cluster) -> None:

@@ -17,7 +17,7 @@ from tools.detect.catch_up_bugs import CATCH_UP_BUGS
 from tools.detect.cli import BUGS, Finding
 from tools.detect.processing_bugs import PROCESSING_BUGS
 
-PACKAGE = Path(detect_cli.ROOT, "kwire")
+PACKAGE = Path(detect_cli.TOP, "kwire")
 BY_NAME = {bug.name: bug for bug in BUGS}
 
 
@@ -129,7 +129,7 @@ def test_what_a_worker_says(
         return output, "Traceback\nSyntaxError: no", hangs
 
     (tmp_path / "kwire").mkdir()
-    monkeypatch.setattr(detect_cli, "ROOT", tmp_path)
+    monkeypatch.setattr(detect_cli, "TOP", tmp_path)
     monkeypatch.setattr(detect_cli, "_run", run)
     finding = detect_cli.look_for(None, (1, 2), 60.0)
     assert finding.rules == rules

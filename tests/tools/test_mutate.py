@@ -16,7 +16,7 @@ from tools.mutate import cli as mutate_cli
 from tools.mutate.child import KILLED, SURVIVED, TIMEOUT, Verdict
 from tools.mutate.equivalents import ARGUED
 from tools.mutate.fresh import ChangedModule
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import TOP, Mutant
 from tools.mutate.places import mutants_of
 from tools.mutate.report import by_package, evidence, score, survivors, table, write
 
@@ -107,7 +107,7 @@ def test_a_line_whose_outcome_is_looked_at_is_told_from_one_that_is_only_run(tmp
     (tmp_path / "planted.py").write_text(PLANTED)
     (tmp_path / "test_planted.py").write_text(TESTS)
     ended = subprocess.run(
-        [sys.executable, "-c", JUDGING, str(tmp_path)], cwd=ROOT, check=False, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", JUDGING, str(tmp_path)], cwd=TOP, check=False, stderr=subprocess.PIPE, text=True
     )
     assert set(ended.stderr.splitlines()) == {
         "self.thing = thing -> pass: killed",
@@ -121,7 +121,7 @@ def test_a_line_whose_outcome_is_looked_at_is_told_from_one_that_is_only_run(tmp
 
 
 def test_a_module_can_be_imported_with_other_source(tmp_path: Path) -> None:
-    path = ROOT / "kwire" / "clock.py"
+    path = TOP / "kwire" / "clock.py"
     finder = ChangedModule(path, b"CHANGED = True\n")
     assert finder.find_spec("kwire.model", None) is None
     spec = finder.find_spec("kwire.clock", None)
@@ -196,7 +196,7 @@ def read_figures(path: Path) -> list[tuple[str, str]]:
 def test_what_is_argued_is_still_there() -> None:
     packages = {each.place.partition("/")[0] for each in ARGUED}
     mutants = [
-        each for package in packages for path in (ROOT / "kwire" / package).glob("*.py") for each in mutants_of(path)
+        each for package in packages for path in (TOP / "kwire" / package).glob("*.py") for each in mutants_of(path)
     ]
     assert [each for each in ARGUED if not any(each.fits(mutant) for mutant in mutants)] == []
 

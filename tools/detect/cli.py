@@ -38,7 +38,7 @@ from tools.detect.worker import WAITING_FACTOR
 from tools.simulate.cli import seed_range
 
 BUGS = (*CLIENT_BUGS, *PROCESSING_BUGS, *CATCH_UP_BUGS)
-ROOT = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[2]
 WORKER = Path(__file__).with_name("worker.py")
 WANTED_SHARE = 0.95
 NO_END = "the world does not end"
@@ -87,7 +87,7 @@ def look_for(bug: Bug | None, seeds: Sequence[int], limit_seconds: float, *, wor
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kwire-detect-") as folder:
         package = Path(folder, "kwire")
-        shutil.copytree(ROOT / "kwire", package)  # with its compiled files, which stay good but for one
+        shutil.copytree(TOP / "kwire", package)  # with its compiled files, which stay good but for one
         if bug is not None:
             plant(bug, package)
         output, errors, hangs = _run(Path(folder), seeds, limit_seconds, worlds=worlds)

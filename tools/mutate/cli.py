@@ -23,7 +23,7 @@ from kwire.testing.kafka.jars import cache_dir
 from tools.mutate.child import BROKEN, SURVIVED, Verdict
 from tools.mutate.equivalents import without_argued
 from tools.mutate.judge import judge
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import TOP, Mutant
 from tools.mutate.places import mutants_of
 from tools.mutate.report import Judged, not_met, survivors, table, write
 
@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> int:
 
 def by_chance(arguments: argparse.Namespace) -> list[Mutant]:
     """In an order of chance, so that the first of them are a sample of all; the same where the code has not changed."""
-    files = [file for package in arguments.packages for file in sorted((ROOT / "kwire" / package).glob("*.py"))]
+    files = [file for package in arguments.packages for file in sorted((TOP / "kwire" / package).glob("*.py"))]
     mutants = without_argued(each for file in files for each in mutants_of(file))
     mutants.sort(key=lambda mutant: sha256(f"{arguments.seed} {mutant.key}".encode()).digest())
     return mutants

@@ -20,7 +20,7 @@ from types import CodeType, ModuleType
 import pytest
 
 from tools.mutate.child import BROKEN, KILLED, SURVIVED, TIMEOUT, Verdict
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import TOP, Mutant
 
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "-qq", "-x", "--no-header", "--no-summary")
 WAITING_S = 300.0
@@ -35,7 +35,7 @@ def judge_fresh(mutant: Mutant, tests: Sequence[str]) -> Verdict:
         try:
             ended = subprocess.run(
                 [*command, mutant.new, listed.name],
-                cwd=ROOT,
+                cwd=TOP,
                 timeout=WAITING_S,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -54,7 +54,7 @@ class ChangedModule(MetaPathFinder):
     """Finds one module, with other source than that on the disk."""
 
     def __init__(self, path: Path, source: bytes) -> None:
-        self._name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        self._name = ".".join(path.relative_to(TOP).with_suffix("").parts)
         self._path = path
         self._source = source
 
@@ -92,7 +92,7 @@ class Chosen:
 
 def main(file: str, start: str, end: str, new: str, listed: str) -> int:
     tests = Path(listed).read_text().splitlines()
-    path = ROOT / file
+    path = TOP / file
     source = path.read_bytes()
     sys.meta_path.insert(0, ChangedModule(path, source[: int(start)] + new.encode() + source[int(end) :]))
     files = dict.fromkeys(test.partition("::")[0] for test in tests)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from tools.mutate.mutant import ROOT
+from tools.mutate.mutant import TOP
 
 
 def importers_of(file: str) -> tuple[str, ...]:
@@ -16,10 +16,10 @@ def importers_of(file: str) -> tuple[str, ...]:
 @cache
 def _imports() -> dict[str, frozenset[str]]:
     return {
-        path.relative_to(ROOT).as_posix(): frozenset(
+        path.relative_to(TOP).as_posix(): frozenset(
             node.module
             for node in ast.walk(ast.parse(path.read_bytes()))
             if isinstance(node, ast.ImportFrom) and node.module is not None
         )
-        for path in sorted((ROOT / "kwire").rglob("*.py"))
+        for path in sorted((TOP / "kwire").rglob("*.py"))
     }

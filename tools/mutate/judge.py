@@ -23,7 +23,7 @@ import pytest
 from tools.mutate.child import BROKEN, SURVIVED, Verdict, run_child, watch_test
 from tools.mutate.fresh import judge_fresh
 from tools.mutate.importers import importers_of
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import TOP, Mutant
 from tools.mutate.planting import Planting
 
 OPTIONS = ("-p", "no:randomly", "-p", "no:cacheprovider", "--capture=no", "-qq", "--no-header")
@@ -81,7 +81,7 @@ class Judge:
 
     def _run_as_they_are(self) -> None:
         importers = {importer for each in self._importers.values() for importer in each}
-        files = [str(ROOT / file) for file in sorted(importers | set(self._importers))]
+        files = [str(TOP / file) for file in sorted(importers | set(self._importers))]
         lines = coverage.Coverage(data_file=None, include=files, config_file=False)
         lines.start()
         try:
@@ -144,15 +144,15 @@ class Judge:
         """How much of a module each test runs; a line counts the less the more tests run it."""
         if file not in self._told:
             told: defaultdict[str, float] = defaultdict(float)
-            for each in (file,) if self._tests[str(ROOT / file)] else self._importers[file]:
-                for found in self._tests[str(ROOT / each)].values():
+            for each in (file,) if self._tests[str(TOP / file)] else self._importers[file]:
+                for found in self._tests[str(TOP / each)].values():
                     for test in found:
                         told[test] += 1 / len(found)
             self._told[file] = told
         return self._told[file]
 
     def _at(self, file: str, lines: Iterable[int] | None = None) -> set[str]:
-        by_line = self._tests[str(ROOT / file)]
+        by_line = self._tests[str(TOP / file)]
         wanted = by_line if lines is None else lines
         return {test for line in wanted for test in by_line.get(line, ()) if test in self._items}
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from types import CodeType
 
-ROOT = Path(__file__).resolve().parents[2]
+TOP = Path(__file__).resolve().parents[2]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +60,7 @@ class Mutant:
     def compiled(self) -> CodeType | None:
         """Its module, changed; None if Python cannot compile that."""
         try:
-            return compile(self.applied((ROOT / self.file).read_bytes()), str(ROOT / self.file), "exec")
+            return compile(self.applied((TOP / self.file).read_bytes()), str(TOP / self.file), "exec")
         except (SyntaxError, ValueError):
             return None
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tools.mutate.changes import Change, Members, changes_of_expression, changes_of_statement, changes_of_table
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import TOP, Mutant
 
 UNSEEN_FUNCTIONS = frozenset({"__repr__", "__str__"})
 UNSEEN_NAMES = frozenset({"__slots__", "__all__", "log"})
@@ -40,7 +40,7 @@ def mutants_of(path: Path) -> list[Mutant]:
 
 class _Walk:
     def __init__(self, path: Path) -> None:
-        self._file = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else path.as_posix()
+        self._file = path.relative_to(TOP).as_posix() if path.is_relative_to(TOP) else path.as_posix()
         self._source = path.read_bytes()
         self._lines = self._source.splitlines(keepends=True)
         self._begins = [0]

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from types import CodeType, FunctionType
 
-from tools.mutate.mutant import ROOT, Mutant
+from tools.mutate.mutant import TOP, Mutant
 
 
 class Planting:
@@ -20,7 +20,7 @@ class Planting:
     """
 
     def __init__(self, files: Iterable[str]) -> None:
-        names = {str(ROOT / file) for file in files}
+        names = {str(TOP / file) for file in files}
         self._functions: defaultdict[tuple[str, str], list[FunctionType]] = defaultdict(list)
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename in names:
@@ -49,7 +49,7 @@ class Planting:
     def _found(self, mutant: Mutant) -> tuple[CodeType | None, list[FunctionType]]:
         code = mutant.compiled()
         changed = None if code is None else _code_named(code, mutant.outer)
-        return changed, self._functions.get((str(ROOT / mutant.file), mutant.outer), [])
+        return changed, self._functions.get((str(TOP / mutant.file), mutant.outer), [])
 
 
 def _code_named(code: CodeType, name: str) -> CodeType | None:
@@ -65,7 +65,7 @@ def _code_named(code: CodeType, name: str) -> CodeType | None:
 def _change_module(mutant: Mutant) -> None:
     """Runs its assignments again, with the classes that are there, and puts what comes out where the old values are."""
     module = sys.modules[mutant.file.removesuffix(".py").replace("/", ".")]
-    tree = ast.parse(mutant.applied((ROOT / mutant.file).read_bytes()))
+    tree = ast.parse(mutant.applied((TOP / mutant.file).read_bytes()))
     kept = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Import, ast.ImportFrom)
     tree.body = [node for node in tree.body if not isinstance(node, kept)]
     new = dict(vars(module))
