@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 POLL_S = 1.0
 BATCH = 10_000
-SILENCE_S = 60.0
+IDLE_TIMEOUT_S = 60.0
 Part = tuple[int, int, int]
 """Partition, first offset, offset behind the last: without a gap in between."""
 
@@ -119,7 +119,7 @@ class Probe:
     def send(self) -> None:
         self.sent_s = time.monotonic()
         self._producer.produce(self._topic, b"fresh", partition=0)
-        self._producer.flush(SILENCE_S)
+        self._producer.flush(IDLE_TIMEOUT_S)
 
 
 def measure(
@@ -134,8 +134,8 @@ def measure(
         parts = reader.read()
         now_s = now()
         if not parts:
-            if now_s - last_s > SILENCE_S:
-                raise SystemExit(f"nothing came for {SILENCE_S:.0f} s; left: {left}")
+            if now_s - last_s > IDLE_TIMEOUT_S:
+                raise SystemExit(f"nothing came for {IDLE_TIMEOUT_S:.0f} s; left: {left}")
             continue
         last_s = now_s
         for partition, first, stop in parts:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 POLL_S = 1.0
 WARM_UP_S = 1.0  # the first records also pay for imports and connections, which `startup` measures
 BATCH = 10_000
-NOTHING_CAME_S = 60.0
+IDLE_TIMEOUT_S = 60.0
 MIB = 1024 * 1024
 
 Some = TypeVar("Some", Sequence["Row"], int)
@@ -295,10 +295,10 @@ class Watched:
         return self._some(self.read_values)
 
     def _some(self, read: Callable[[], Some]) -> Some:
-        deadline_s = time.monotonic() + NOTHING_CAME_S
+        deadline_s = time.monotonic() + IDLE_TIMEOUT_S
         while not (found := read()):
             if time.monotonic() > deadline_s:
-                raise SystemExit(f"no record within {NOTHING_CAME_S:.0f} s, after {self.count}")
+                raise SystemExit(f"no record within {IDLE_TIMEOUT_S:.0f} s, after {self.count}")
         return found
 
 

@@ -43,7 +43,7 @@ PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 TOPIC, GROUP, PORT = "large", "large", 9092
 STARTED_WITHIN_S = 2.0
-LOOK_EVERY_S = 0.05
+POLL_INTERVAL_S = 0.05
 REST_S = 3.0
 PATIENCE_S = 600.0
 CHANGES_TOLD = {"start_ms": "settled after the start in", "join_ms": "after a join in", "leave_ms": "after a leave in"}
@@ -155,7 +155,7 @@ class _World:
         began_ms = self._virtual.now_ms()
         change()
         while True:
-            await trio.sleep(LOOK_EVERY_S)
+            await trio.sleep(POLL_INTERVAL_S)
             took_ms = self._virtual.now_ms() - began_ms
             if self._died:
                 raise NotSettledError(f"a member has died: {self._died[0]!r}") from self._died[0]

@@ -13,7 +13,7 @@ from confluent_kafka.cimpl import NewTopic
 from kwire.testing.kafka import ClusterError, KafkaCluster
 
 ADMIN_TIMEOUT_S = 120.0
-LOOK_AGAIN_S = 0.1
+POLL_INTERVAL_S = 0.1
 # Thousands of logs: an index reserves 10 MiB of address space by default.
 BROKER_SETTINGS = {"log.index.size.max.bytes": "1048576"}
 # These replace the options of test brokers, which switch off Java's optimizing compiler.
@@ -38,7 +38,7 @@ class Place:
         while not self._is_led(topic, partitions):
             if time.monotonic() > deadline_s:
                 raise ClusterError(f"{topic}: not all partitions have a leader after {ADMIN_TIMEOUT_S:.0f} s")
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(POLL_INTERVAL_S)
 
     def _is_led(self, topic: str, partitions: int) -> bool:
         known = self._admin.list_topics(topic, timeout=ADMIN_TIMEOUT_S).topics[topic].partitions.values()
@@ -56,7 +56,7 @@ class Place:
                     producer.produce(topic, value, partition=number % partitions)
                     break
                 except BufferError:
-                    producer.poll(LOOK_AGAIN_S)
+                    producer.poll(POLL_INTERVAL_S)
         if left := producer.flush(ADMIN_TIMEOUT_S):
             raise ClusterError(f"{topic}: {left} records were not written in time")
 

@@ -25,8 +25,8 @@ import trio
 from kwire import Consumer, Record, Records
 from kwire.processing import Ordering, Processor
 
-LOOK_AGAIN_S = 0.01
-NOTHING_CAME_S = 60.0
+POLL_INTERVAL_S = 0.01
+IDLE_TIMEOUT_S = 60.0
 WARM_UP_S = 1.0  # the first records also pay for imports, connections and threads
 BUFFERED = 10_000
 SLEEPS: dict[str, Callable[[float], Awaitable[None]]] = {"asyncio": asyncio.sleep, "trio": trio.sleep}
@@ -119,7 +119,7 @@ def drain(contestant: str, options: Options) -> dict[str, float]:
 
 def iterated(source: TimedConsumer, options: Options) -> tuple[int, Clock]:
     """How many records, and when that was."""
-    done, until_s = 0, time.monotonic() + NOTHING_CAME_S
+    done, until_s = 0, time.monotonic() + IDLE_TIMEOUT_S
     while done < options.records and time.monotonic() < until_s:
         for _record in source.poll(1.0):
             done += 1
@@ -129,9 +129,9 @@ def iterated(source: TimedConsumer, options: Options) -> tuple[int, Clock]:
 def processed(contestant: str, options: Options, source: TimedConsumer) -> tuple[int, Clock]:
     own = processor(contestant, options, source)
     with own:
-        until_s = time.monotonic() + NOTHING_CAME_S
+        until_s = time.monotonic() + IDLE_TIMEOUT_S
         while own.status().handled < options.records and time.monotonic() < until_s:
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(POLL_INTERVAL_S)
         end = Clock.now()
         own.stop(drain=False)
     return own.status().handled, end
@@ -140,9 +140,9 @@ def processed(contestant: str, options: Options, source: TimedConsumer) -> tuple
 def steady(contestant: str, options: Options) -> dict[str, float]:
     """How many records a second, once it runs; and that as a share of what so many workers could do at most."""
     with consumer(options) as source, processor(contestant, options, source) as own:
-        until_s = time.monotonic() + NOTHING_CAME_S
+        until_s = time.monotonic() + IDLE_TIMEOUT_S
         while not own.status().handled and time.monotonic() < until_s:
-            time.sleep(LOOK_AGAIN_S)
+            time.sleep(POLL_INTERVAL_S)
         time.sleep(WARM_UP_S)
         before, began_s = own.status().handled, time.monotonic()
         time.sleep(options.seconds)

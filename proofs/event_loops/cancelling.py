@@ -30,7 +30,7 @@ LONG_S = 30.0
 # Waits for a fetch are longer than this, and what a poll of buffered records takes is shorter.
 MAX_S = 0.002
 # Whatever has not come when nothing new came for so long is lost.
-QUIET_S = 10.0
+IDLE_TIMEOUT_S = 10.0
 
 
 async def at_most_on_asyncio(seconds: float, function: Callable[[], Awaitable[Records]]) -> Records | None:
@@ -60,7 +60,7 @@ async def read(at_most: AtMost, servers: str, topic: str, records: int, wanted: 
             max_poll_records=chance.choice((1, 3, 20)),
         ) as consumer:
             last_new_s = time.monotonic()
-            while len(seen) < records and time.monotonic() - last_new_s < QUIET_S:
+            while len(seen) < records and time.monotonic() - last_new_s < IDLE_TIMEOUT_S:
                 found = await at_most(chance.random() * MAX_S, lambda: consumer.poll(LONG_S))
                 cancelled += found is None
                 before = len(seen)

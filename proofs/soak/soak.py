@@ -35,7 +35,7 @@ from tools.evidence import DOCS, Figure, NotMet, Result, commit, today, write_re
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-LOOK_EVERY_S = 10.0
+POLL_INTERVAL_S = 10.0
 TELL_S = 300.0
 STUCK_S = 60.0
 """A record that nobody has read so long after it was acknowledged, with no fault near, is stuck."""
@@ -131,7 +131,7 @@ class Run:
     def _soak(self) -> None:
         told_s = 0.0
         while (now_s := self._now_s()) < self._plan.seconds:
-            time.sleep(LOOK_EVERY_S)
+            time.sleep(POLL_INTERVAL_S)
             self._watch.look(self._group.processes())
             self._look_for_stuck()
             if self._group.ended() or self._faults.error is not None:

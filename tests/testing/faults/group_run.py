@@ -24,7 +24,7 @@ ALL = [TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
 SESSION_TIMEOUT_MS = 4_000  # a busy machine must not expel anybody
 SETTINGS = RunSettings(session_timeout_ms=SESSION_TIMEOUT_MS, heartbeat_interval_ms=100, max_poll_interval_ms=5_000)
 DEADLINE_S = 30.0
-LOOK_EVERY_S = 0.005
+POLL_INTERVAL_S = 0.005
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -32,7 +32,7 @@ def until(condition: Callable[[], bool]) -> None:
     deadline_s = time.monotonic() + DEADLINE_S
     while not condition():
         assert time.monotonic() < deadline_s
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(POLL_INTERVAL_S)
 
 
 class Run:
