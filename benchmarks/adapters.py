@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.throughput.in_turns import RATE, Contestant, read_in_turns
+from benchmarks.throughput.in_turns import RATE, Participant, read_in_turns
 from benchmarks.throughput.topics import CASES
-from benchmarks.throughput.turn import AIOKAFKA, CONSUME, KAFKA_PYTHON, POLL, Contender
+from benchmarks.throughput.turn import AIOKAFKA, CONSUME, KAFKA_PYTHON, POLL, Client
 from benchmarks.turns import Figures, Target
 
 PROGRAMS = (
     CONSUME,
     POLL,
-    Contender(name="confluent-aio", title="AIOConsumer.consume()", peer=CONSUME.peer),
-    Contender(name="aiokafka", title="aiokafka getmany()", peer=AIOKAFKA.peer),
-    Contender(name="aiokafka-records", title="aiokafka async for", peer=AIOKAFKA.peer),
-    Contender(name="kafka-python", title="kafka-python poll()", peer=KAFKA_PYTHON.peer),
+    Client(name="confluent-aio", title="AIOConsumer.consume()", is_installed_apart=CONSUME.is_installed_apart),
+    Client(name="aiokafka", title="aiokafka getmany()", is_installed_apart=AIOKAFKA.is_installed_apart),
+    Client(name="aiokafka-records", title="aiokafka async for", is_installed_apart=AIOKAFKA.is_installed_apart),
+    Client(name="kafka-python", title="kafka-python poll()", is_installed_apart=KAFKA_PYTHON.is_installed_apart),
 )
 TOPICS = ("plain", "mixed")
 
@@ -32,15 +32,15 @@ def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
         scale: What part of each topic is written.
         cases: Names of topics.
     """
-    contestants = {
-        title(program, adapter=adapter): Contestant(contender=program, extra={"defaults": True, "adapter": adapter})
+    participants = {
+        title(program, adapter=adapter): Participant(client=program, extra={"defaults": True, "adapter": adapter})
         for program in PROGRAMS
         for adapter in (False, True)
     }
-    return read_in_turns(contestants, rounds=rounds, scale=scale, cases=cases)
+    return read_in_turns(participants, rounds=rounds, scale=scale, cases=cases)
 
 
-def title(program: Contender, *, adapter: bool) -> str:
+def title(program: Client, *, adapter: bool) -> str:
     return f"{program.title}, kwire" if adapter else program.title
 
 

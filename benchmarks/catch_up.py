@@ -21,7 +21,7 @@ RECORDS = 5_000_000
 VALUE_BYTES = 100
 CASE = "a lag"
 NEWEST_FIRST = "kwire, newest first"
-OPPONENT = "confluent-kafka"
+PEER = "confluent-kafka"
 WORKER = Path(__file__).with_name("catch_up_worker.py")
 TARGETS = (
     Target(case=CASE, figure="lag_s", limit=1.1, of=NEWEST_FIRST, to=OWN),
@@ -39,16 +39,16 @@ def run(*, rounds: int, records: int = RECORDS) -> list[Figures]:
     with place() as at:
         at.make(TOPIC, PARTITIONS)
         at.fill(TOPIC, partitions=PARTITIONS, records=records // PARTITIONS, value_bytes=VALUE_BYTES)
-        turns = {name: partial(turn, at.servers, name) for name in (NEWEST_FIRST, OWN, OPPONENT)}
+        turns = {name: partial(turn, at.servers, name) for name in (NEWEST_FIRST, OWN, PEER)}
         return take_turns(CASE, rounds, turns)
 
 
-def turn(servers: str, contestant: str) -> dict[str, float]:
+def turn(servers: str, participant: str) -> dict[str, float]:
     """One member of a group that was never there before."""
     group = f"lag-{uuid4().hex[:8]}"
     commit_beginning(servers, group)
     return run_worker(
-        "catch-up", contestant, worker=WORKER, servers=servers, group=group, topic=TOPIC, partitions=PARTITIONS
+        "catch-up", participant, worker=WORKER, servers=servers, group=group, topic=TOPIC, partitions=PARTITIONS
     )
 
 

@@ -1,6 +1,6 @@
 """One turn of `scripts/bench catch-up`, in a process of its own; prints its figures as a line of JSON.
 
-    python catch_up_worker.py catch-up CONTESTANT OPTIONS_AS_JSON
+    python catch_up_worker.py catch-up PARTICIPANT OPTIONS_AS_JSON
 
 Every record's value is taken, and all offsets in front of the log's end at the start have to come, each once.
 """
@@ -160,13 +160,13 @@ def ends_of(servers: str, topic: str, partitions: int) -> list[int]:
     return [found[TopicPartition(topic, number)] for number in range(partitions)]
 
 
-def main(contestant: str, options: dict[str, str]) -> None:
+def main(participant: str, options: dict[str, str]) -> None:
     servers, group, topic = options["servers"], options["group"], options["topic"]
     ends, probe = ends_of(servers, topic, int(options["partitions"])), Probe(servers, topic)
-    if contestant == "confluent-kafka":
+    if participant == "confluent-kafka":
         reader: Reader = Confluent(servers, group, topic)
     else:
-        reader = Kwire(servers, group, topic, newest_first=contestant != "kwire")
+        reader = Kwire(servers, group, topic, newest_first=participant != "kwire")
     figures = measure(reader, probe, ends)
     reader.close()
     print(json.dumps(figures))

@@ -31,14 +31,14 @@ from benchmarks import (
     tls,
 )
 from benchmarks.codec import measure as codec
-from benchmarks.opponents import OpponentError
+from benchmarks.peers import PeerError
 from benchmarks.rebalance import measure as rebalance
 from benchmarks.rebalance import report as rebalance_report
 from benchmarks.rebalance.group import StuckError
 from benchmarks.throughput import measure as throughput
 from benchmarks.throughput import report as throughput_report
 from benchmarks.throughput.topics import CASES
-from benchmarks.throughput.turn import CONTENDERS, WrongAnswerError
+from benchmarks.throughput.turn import CLIENTS, WrongAnswerError
 from benchmarks.turns import Figures, Target, print_table
 from kwire.testing.kafka import ClusterError
 from tools.evidence import commit, today, write_result
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     chosen = parser().parse_args(arguments)
     try:
         rows, missed = SUITES[chosen.suite](chosen)
-    except (OpponentError, ClusterError, StuckError, WrongAnswerError, large_groups.NotSettledError) as error:
+    except (PeerError, ClusterError, StuckError, WrongAnswerError, large_groups.NotSettledError) as error:
         print(f"scripts/bench: {error}", file=sys.stderr)
         return 1
     if chosen.json is not None:
@@ -87,9 +87,9 @@ def measure_rebalance(chosen: argparse.Namespace) -> Outcome:
 
 def measure_throughput(chosen: argparse.Namespace) -> Outcome:
     cases = [CASES[name] for name in chosen.case]
-    clients = [CLIENTS[name] for name in chosen.client or CLIENTS]
+    clients = [CLIENTS_BY_NAME[name] for name in chosen.client or CLIENTS_BY_NAME]
     results = throughput.run(
-        rounds=chosen.rounds, scale=chosen.scale, chosen=cases, contenders=clients, defaults=chosen.defaults
+        rounds=chosen.rounds, scale=chosen.scale, chosen=cases, clients=clients, defaults=chosen.defaults
     )
     throughput_report.print_table(results, Console(width=TABLE_WIDTH))
     if chosen.chart is not None:
@@ -173,7 +173,7 @@ def shown(results: Sequence[Figures], targets: Sequence[Target]) -> Outcome:
     return [result.to_json() for result in results], []
 
 
-CLIENTS = {contender.name: contender for contender in CONTENDERS}
+CLIENTS_BY_NAME = {client.name: client for client in CLIENTS}
 SUITES: Mapping[str, Callable[[argparse.Namespace], Outcome]] = {
     "codec": measure_codec,
     "rebalance": measure_rebalance,
@@ -197,7 +197,7 @@ def parser() -> argparse.ArgumentParser:
     found = argparse.ArgumentParser(prog="scripts/bench", description="Measures kwire against others.")
     suites = found.add_subparsers(dest="suite", required=True)
     codec = suites.add_parser("codec", help="messages to bytes and back, against kio and kafka-python")
-    codec.add_argument("--rounds", type=int, default=7, help=f"turns of each contestant, at least {MIN_ROUNDS} (7)")
+    codec.add_argument("--rounds", type=int, default=7, help=f"turns of each participant, at least {MIN_ROUNDS} (7)")
     codec.add_argument("--seconds", type=float, default=0.3, help="length of a turn (0.3)")
     rebalance = suites.add_parser("rebalance", help="a member joins, leaves, is killed; against Java and librdkafka")
     rebalance.add_argument("--rounds", type=int, default=9, help="how often each event is timed (9: 25 minutes)")
@@ -207,7 +207,7 @@ def parser() -> argparse.ArgumentParser:
     throughput.add_argument("--case", action="append", default=[], choices=CASES, help="a topic; may be repeated (all)")
     throughput.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"turns of each client ({MIN_ROUNDS})")
     throughput.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
-    throughput.add_argument("--client", action="append", default=[], choices=CLIENTS, help="may be repeated (all)")
+    throughput.add_argument("--client", action="append", default=[], choices=CLIENTS_BY_NAME, help="(all)")
     throughput.add_argument("--defaults", action="store_true", help="no client is tuned")
     throughput.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates there, as SVG")
     for suite in (codec, rebalance, throughput, *add_consumer_suites(suites)):

@@ -1,6 +1,6 @@
 """One turn of one consumer, in a process of its own: reads as the task says, prints its figures as a line of JSON.
 
-    python consumer_worker.py TASK CONTESTANT OPTIONS_AS_JSON
+    python consumer_worker.py TASK PARTICIPANT OPTIONS_AS_JSON
 
 Tasks: `latency`, `throughput`, `idle`, `slow`. Started by `turns.run_worker`. Whatever a consumer hands out is
 checked: a gap in a partition's offsets, or a record too few, ends the turn with an error instead of figures.
@@ -228,10 +228,10 @@ class KafkaPython(Reader):
 Settings = Mapping[str, str | int]
 
 
-def opened(contestant: str, options: Mapping[str, object], start: str) -> Reader:
+def opened(participant: str, options: Mapping[str, object], start: str) -> Reader:
     servers, settings = str(options["servers"]), _settings(options)
     partitions = partitions_of(str(options["topics"]), int(str(options["partitions"])))
-    match contestant:
+    match participant:
         case "kwire":
             return Kwire(servers, partitions, start=start, settings=settings)
         case "confluent-kafka poll":
@@ -245,7 +245,7 @@ def opened(contestant: str, options: Mapping[str, object], start: str) -> Reader
         case "kafka-python":
             return KafkaPython(servers, partitions, start=start, settings=settings)
         case _:
-            raise SystemExit(f"nobody is called {contestant!r}")
+            raise SystemExit(f"nobody is called {participant!r}")
 
 
 def partitions_of(topics: str, count: int) -> list[tuple[str, int]]:
@@ -391,9 +391,9 @@ TASKS: Mapping[str, tuple[Callable[[Watched, Mapping[str, object]], dict[str, fl
 }
 
 
-def main(task: str, contestant: str, options: Mapping[str, object]) -> None:
+def main(task: str, participant: str, options: Mapping[str, object]) -> None:
     run, start = TASKS[task]
-    reader = opened(contestant, options, start)
+    reader = opened(participant, options, start)
     figures = run(Watched(reader), options)
     print(json.dumps(figures), flush=True)
     reader.close()

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.throughput.in_turns import RATE, Contestant, read_in_turns
+from benchmarks.throughput.in_turns import RATE, Participant, read_in_turns
 from benchmarks.throughput.topics import CASES
-from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, ROWS, Contender
+from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, ROWS, Client
 from benchmarks.turns import Figures, Target
 
-CONTENDERS = (
+CLIENTS = (
     ROWS,
-    Contender(name="kwire-async-rows", title="kwire async, rows"),
+    Client(name="kwire-async-rows", title="kwire async, rows"),
     COLUMNS,
-    Contender(name="kwire-async-columns", title="kwire async, columns"),
-    Contender(name="kwire-records", title="kwire, for"),
-    Contender(name="kwire-async-records", title="kwire async, async for"),
+    Client(name="kwire-async-columns", title="kwire async, columns"),
+    Client(name="kwire-records", title="kwire, for"),
+    Client(name="kwire-async-records", title="kwire async, async for"),
     AIOKAFKA,
-    Contender(name="aiokafka-records", title="aiokafka, async for", peer=True),
-    Contender(name="confluent-aio", title="confluent AIOConsumer.consume()"),
+    Client(name="aiokafka-records", title="aiokafka, async for", is_installed_apart=True),
+    Client(name="confluent-aio", title="confluent AIOConsumer.consume()"),
 )
 TOPICS = ("plain", "lz4", "random")
 
@@ -31,13 +31,13 @@ def run(*, rounds: int, scale: float, cases: Sequence[str], defaults: bool) -> l
     """Measure.
 
     Args:
-        rounds: How often each contender has its turn.
+        rounds: How often each client has its turn.
         scale: What part of each topic is written.
         cases: Names of topics.
         defaults: Whether all keep their defaults, instead of what makes them fast.
     """
-    contestants = {each.title: Contestant(contender=each, extra={"defaults": defaults}) for each in CONTENDERS}
-    return read_in_turns(contestants, rounds=rounds, scale=scale, cases=cases)
+    participants = {each.title: Participant(client=each, extra={"defaults": defaults}) for each in CLIENTS}
+    return read_in_turns(participants, rounds=rounds, scale=scale, cases=cases)
 
 
 def targets(cases: Sequence[str]) -> list[Target]:

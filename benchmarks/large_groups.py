@@ -218,7 +218,7 @@ async def _memory(world: _World) -> dict[str, float]:
 
 
 def run(size: Size, protocols: Sequence[Protocol] = PROTOCOLS, *, memory: bool = True) -> list[Figures]:
-    """Measure all sizes; each is a contestant, so that the table says how often the first one's figure another's is.
+    """Measure all sizes; each is a participant, so that the table says how often the first one's figure another's is.
 
     Args:
         memory: Whether members' memory is measured as well, which takes as long again.
@@ -229,7 +229,7 @@ def run(size: Size, protocols: Sequence[Protocol] = PROTOCOLS, *, memory: bool =
     sizes = [size.scaled(share) for share in SHARES]
     found = {(protocol, each): _measured(each, protocol, memory=memory) for protocol in protocols for each in sizes}
     return [
-        Figures(case=protocol, name=name, contestant=str(each), rounds=(found[protocol, each][name],))
+        Figures(case=protocol, name=name, participant=str(each), rounds=(found[protocol, each][name],))
         for protocol in protocols
         for name in found[protocol, size]
         for each in sizes
@@ -252,7 +252,7 @@ def evidence(results: Sequence[Figures], size: Size, *, date: str, kwire: str) -
     """For docs/evidence.md: a figure for each protocol and size."""
     of_each: dict[str, dict[str, float]] = {}
     for found in results:
-        of_each.setdefault(f"{found.contestant}, {found.case}", {})[found.name] = found.median
+        of_each.setdefault(f"{found.participant}, {found.case}", {})[found.name] = found.median
     return Result(
         title="Large groups",
         claim="Rebalances take no longer when a group has more members, partitions and brokers; the requests to a "

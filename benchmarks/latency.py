@@ -1,7 +1,7 @@
 """`scripts/bench latency`: from a producer's `produce()` until the record is in the application's hands.
 
 1,000 records of 100 bytes a second into four partitions, `fetch.min.bytes=1`, the producer in a process of its own and
-going on all the time. The producer's and the broker's share is the same for all contestants, and in all figures.
+going on all the time. The producer's and the broker's share is the same for all participants, and in all figures.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ TOPIC = "latency"
 PARTITIONS = 4
 PER_SECOND = 1_000
 VALUE_BYTES = 100
-OPPONENT = "confluent-kafka poll"
-ASYNC, ASYNC_OPPONENT = f"{OWN}, AsyncConsumer", "aiokafka"
-CONTESTANTS = (OWN, OPPONENT, "confluent-kafka consume", ASYNC, ASYNC_OPPONENT, "kafka-python")
+PEER = "confluent-kafka poll"
+ASYNC, ASYNC_PEER = f"{OWN}, AsyncConsumer", "aiokafka"
+PARTICIPANTS = (OWN, PEER, "confluent-kafka consume", ASYNC, ASYNC_PEER, "kafka-python")
 TARGETS = (
-    *(Target(case=CASE, figure=name, limit=1.1, to=OPPONENT) for name in ("p50_ms", "p99_ms")),
-    *(Target(case=CASE, figure=name, limit=1.1, of=ASYNC, to=ASYNC_OPPONENT) for name in ("p50_ms", "p99_ms")),
+    *(Target(case=CASE, figure=name, limit=1.1, to=PEER) for name in ("p50_ms", "p99_ms")),
+    *(Target(case=CASE, figure=name, limit=1.1, of=ASYNC, to=ASYNC_PEER) for name in ("p50_ms", "p99_ms")),
 )
 
 
-def run(*, rounds: int, seconds: float, contestants: Sequence[str] = CONTESTANTS) -> list[Figures]:
+def run(*, rounds: int, seconds: float, participants: Sequence[str] = PARTICIPANTS) -> list[Figures]:
     """Measure everything.
 
     Raises:
         ClusterError: There is no broker to be had.
-        WrongAnswerError: A contestant missed a record.
+        WrongAnswerError: A participant missed a record.
     """
     with place() as at:
         at.make(TOPIC, PARTITIONS)
@@ -40,5 +40,5 @@ def run(*, rounds: int, seconds: float, contestants: Sequence[str] = CONTESTANTS
             turn = partial(
                 run_worker, "latency", servers=at.servers, topics=TOPIC, partitions=PARTITIONS, seconds=seconds
             )
-            turn(contestants[-1])  # not counted: a broker that has just started is seconds behind its producer
-            return take_turns(CASE, rounds, {name: partial(turn, name) for name in contestants})
+            turn(participants[-1])  # not counted: a broker that has just started is seconds behind its producer
+            return take_turns(CASE, rounds, {name: partial(turn, name) for name in participants})

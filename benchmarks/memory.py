@@ -22,11 +22,11 @@ SLACK_MIB = 32
 TIMES_SLOWER = 100
 VALUE_BYTES = 1_000
 HEAD_START = 200_000  # records: more than three buffers are waiting when the consumer comes
-OPPONENT = "confluent-kafka consume"
-CONTESTANTS = (OWN, OPPONENT)
+PEER = "confluent-kafka consume"
+PARTICIPANTS = (OWN, PEER)
 BOUNDS = {
     OWN: {"fetch.buffer.bytes": BUFFER_MIB * 1024 * 1024, "max.poll.records": 500},
-    OPPONENT: {"queued.max.messages.kbytes": BUFFER_MIB * 1024, "queued.min.messages": 100_000},
+    PEER: {"queued.max.messages.kbytes": BUFFER_MIB * 1024, "queued.min.messages": 100_000},
 }
 
 
@@ -54,18 +54,18 @@ def run(
     seconds: float,
     per_second: int,
     cases: Sequence[Case] = CASES,
-    contestants: Sequence[str] = CONTESTANTS,
+    participants: Sequence[str] = PARTICIPANTS,
 ) -> list[Figures]:
     """Measure everything.
 
     Args:
-        rounds: How often each contestant has its turn.
+        rounds: How often each participant has its turn.
         seconds: How long a turn takes.
         per_second: Records the producer writes a second; the consumer takes a hundredth of it.
 
     Raises:
         ClusterError: There is no broker to be had.
-        WrongAnswerError: A contestant missed a record.
+        WrongAnswerError: A participant missed a record.
     """
     found: list[Figures] = []
     with place() as at:
@@ -81,20 +81,20 @@ def run(
                 value_bytes=VALUE_BYTES,
                 compression=case.compression,
             ):
-                turns = {name: slow(at, case, name, seconds, per_second) for name in contestants}
+                turns = {name: slow(at, case, name, seconds, per_second) for name in participants}
                 found += take_turns(case.title, rounds, turns)
     return found
 
 
-def slow(at: Place, case: Case, contestant: str, seconds: float, per_second: int) -> Turn:
+def slow(at: Place, case: Case, participant: str, seconds: float, per_second: int) -> Turn:
     return partial(
         run_worker,
         "slow",
-        contestant,
+        participant,
         servers=at.servers,
         topics=case.topic,
         partitions=case.partitions,
         seconds=seconds,
         rate=per_second / TIMES_SLOWER,
-        settings=json.dumps(BOUNDS[contestant]),
+        settings=json.dumps(BOUNDS[participant]),
     )

@@ -83,7 +83,7 @@ def run(*, rounds: int, cases: Sequence[str], scale: float = 1.0, against: Path 
     """Measure what is asked for.
 
     Args:
-        rounds: How often each contestant has its turn; those that take longest have but one.
+        rounds: How often each participant has its turn; those that take longest have but one.
         cases: Names of `CASES`.
         scale: What part of the records is written.
         against: Another clone: instead of the cases, a handler that does nothing is timed in both.
@@ -207,7 +207,7 @@ def turn(task: str, mode: str, at: Place, topic: str, tree: Path | None = None, 
 
 
 def published(case: str, name: str, who: str, value: float, rounds: int) -> Figures:
-    return Figures(case=case, name=name, contestant=who, rounds=(value,) * rounds)
+    return Figures(case=case, name=name, participant=who, rounds=(value,) * rounds)
 
 
 def reach(share: float) -> float:

@@ -1,8 +1,8 @@
 """One turn of a `Processor`, in a process of its own: works on a topic as the task says, prints its figures as JSON.
 
-    python processing_worker.py TASK CONTESTANT OPTIONS_AS_JSON
+    python processing_worker.py TASK PARTICIPANT OPTIONS_AS_JSON
 
-Tasks: `drain`, a whole topic; `steady`, as much as is done in some seconds. Contestants: `plain` (polls, iterated
+Tasks: `drain`, a whole topic; `steady`, as much as is done in some seconds. Participants: `plain` (polls, iterated
 over), `threads`, `asyncio`, `trio`. Started by `turns.run_worker`. A client that is not done with each record
 once has failed.
 """
@@ -78,15 +78,15 @@ def consumer(options: Options) -> TimedConsumer:
     )
 
 
-def handler(contestant: str, options: Options) -> Callable[[BytesRecord], object]:
+def handler(participant: str, options: Options) -> Callable[[BytesRecord], object]:
     """Takes as long for a record as its offset says, the same in each turn."""
     least_s, span_s = options.least_ms / 1e3, (options.most_ms - options.least_ms) / 1e3
     pauses = [least_s + span_s * Random(number).random() for number in range(1_000)]
     is_free = options.most_ms == 0.0
 
-    if contestant == "threads":
+    if participant == "threads":
         return (lambda _record: None) if is_free else (lambda record: time.sleep(pauses[record.offset % 1_000]))
-    sleep = SLEEPS[contestant]
+    sleep = SLEEPS[participant]
 
     async def handle(record: BytesRecord) -> None:
         if not is_free:
@@ -95,21 +95,21 @@ def handler(contestant: str, options: Options) -> Callable[[BytesRecord], object
     return handle
 
 
-def processor(contestant: str, options: Options, source: TimedConsumer) -> Processor[bytes, bytes]:
+def processor(participant: str, options: Options, source: TimedConsumer) -> Processor[bytes, bytes]:
     return Processor(
         source,
-        handler(contestant, options),
+        handler(participant, options),
         ordering=Ordering(options.ordering),
         workers=options.workers,
-        backend="trio" if contestant == "trio" else "asyncio",
+        backend="trio" if participant == "trio" else "asyncio",
         max_buffered_records=max(BUFFERED, 10 * options.workers),
     )
 
 
-def drain(contestant: str, options: Options) -> dict[str, float]:
+def drain(participant: str, options: Options) -> dict[str, float]:
     """All of a topic, from its first records to the last one that is done with."""
     with consumer(options) as source:
-        done, end = iterated(source, options) if contestant == "plain" else processed(contestant, options, source)
+        done, end = iterated(source, options) if participant == "plain" else processed(participant, options, source)
     if done != options.records:
         raise SystemExit(f"{done} records were done with, of {options.records}")
     assert source.first is not None
@@ -126,8 +126,8 @@ def iterated(source: TimedConsumer, options: Options) -> tuple[int, Clock]:
     return done, Clock.now()
 
 
-def processed(contestant: str, options: Options, source: TimedConsumer) -> tuple[int, Clock]:
-    own = processor(contestant, options, source)
+def processed(participant: str, options: Options, source: TimedConsumer) -> tuple[int, Clock]:
+    own = processor(participant, options, source)
     with own:
         until_s = time.monotonic() + IDLE_TIMEOUT_S
         while own.status().handled < options.records and time.monotonic() < until_s:
@@ -137,9 +137,9 @@ def processed(contestant: str, options: Options, source: TimedConsumer) -> tuple
     return own.status().handled, end
 
 
-def steady(contestant: str, options: Options) -> dict[str, float]:
+def steady(participant: str, options: Options) -> dict[str, float]:
     """How many records a second, once it runs; and that as a share of what so many workers could do at most."""
-    with consumer(options) as source, processor(contestant, options, source) as own:
+    with consumer(options) as source, processor(participant, options, source) as own:
         until_s = time.monotonic() + IDLE_TIMEOUT_S
         while not own.status().handled and time.monotonic() < until_s:
             time.sleep(POLL_INTERVAL_S)
@@ -156,5 +156,5 @@ def steady(contestant: str, options: Options) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    task, contestant, options = sys.argv[1:]
-    print(json.dumps({"drain": drain, "steady": steady}[task](contestant, Options(**json.loads(options)))))
+    task, participant, options = sys.argv[1:]
+    print(json.dumps({"drain": drain, "steady": steady}[task](participant, Options(**json.loads(options)))))

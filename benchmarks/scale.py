@@ -17,8 +17,8 @@ VALUE_BYTES = 100
 EMPTY = "empty"
 IDLE = "idle"
 FEW, MANY = "10 assigned", "all assigned"
-OPPONENT = "confluent-kafka consume"
-CONTESTANTS = (OWN, OPPONENT)
+PEER = "confluent-kafka consume"
+PARTICIPANTS = (OWN, PEER)
 IDLE_LIMIT_PERCENT = 2.0
 SHARE = 0.8
 
@@ -47,12 +47,12 @@ def run(
     idle: int,
     records: int,
     seconds: float,
-    contestants: Sequence[str] = CONTESTANTS,
+    participants: Sequence[str] = PARTICIPANTS,
 ) -> list[Figures]:
     """Measure everything.
 
     Args:
-        rounds: How often each contestant has its turn.
+        rounds: How often each participant has its turn.
         partitions: How many there are, ten of them with data.
         idle: How many empty ones the idle consumer has.
         records: How many records each of the ten partitions has.
@@ -60,7 +60,7 @@ def run(
 
     Raises:
         ClusterError: There is no broker to be had.
-        WrongAnswerError: A contestant missed a record, or read one that is not there.
+        WrongAnswerError: A participant missed a record, or read one that is not there.
     """
     with place() as at:
         names = [f"scale-{number}" for number in range(TOPICS)]
@@ -70,20 +70,20 @@ def run(
         at.make(EMPTY, idle)
         reading = {
             f"{name}, {how}": reader(at, name, names, count, records)
-            for name in contestants
+            for name in participants
             for how, count in ((FEW, 1), (MANY, partitions // TOPICS))
         }
         idling: dict[str, Turn] = {
             name: partial(run_worker, IDLE, name, servers=at.servers, topics=EMPTY, partitions=idle, seconds=seconds)
-            for name in contestants
+            for name in participants
         }
         found = take_turns(throughput_case(partitions), rounds, reading)
         return found + take_turns(idle_case(idle), rounds, idling)
 
 
-def reader(at: Place, contestant: str, names: Sequence[str], partitions: int, records: int) -> Turn:
+def reader(at: Place, participant: str, names: Sequence[str], partitions: int, records: int) -> Turn:
     topics = ",".join(names)
     wanted = TOPICS * records
     return partial(
-        run_worker, "throughput", contestant, servers=at.servers, topics=topics, partitions=partitions, records=wanted
+        run_worker, "throughput", participant, servers=at.servers, topics=topics, partitions=partitions, records=wanted
     )

@@ -17,8 +17,8 @@ TOPIC = "seeking"
 PARTITIONS = 6
 RECORDS = 50_000  # of each partition
 VALUE_BYTES = 500
-OPPONENT = "confluent-kafka"
-CONTESTANTS = (OWN, OPPONENT, "aiokafka", "kafka-python")
+PEER = "confluent-kafka"
+PARTICIPANTS = (OWN, PEER, "aiokafka", "kafka-python")
 CASES = {
     "look-up": "a record by its offset",
     "tail": "the last ten of each partition",
@@ -30,9 +30,9 @@ CASES = {
 }
 WORKER = Path(__file__).with_name("seeking_worker.py")
 TARGETS = (
-    *(Target(case=CASES[task], figure="ms", limit=1.1, to=OPPONENT) for task in ("look-up", "tail", "back", "backlog")),
+    *(Target(case=CASES[task], figure="ms", limit=1.1, to=PEER) for task in ("look-up", "tail", "back", "backlog")),
     *(
-        Target(case=CASES[task], figure="thousand_per_s", limit=1.0, to=OPPONENT, at_least=True)
+        Target(case=CASES[task], figure="thousand_per_s", limit=1.0, to=PEER, at_least=True)
         for task in ("rotation", "backpressure")
     ),
 )
@@ -43,7 +43,7 @@ def run(
     rounds: int,
     seconds: float,
     cases: Sequence[str] = tuple(CASES),
-    contestants: Sequence[str] = CONTESTANTS,
+    participants: Sequence[str] = PARTICIPANTS,
 ) -> list[Figures]:
     """Measure everything.
 
@@ -52,7 +52,7 @@ def run(
 
     Raises:
         ClusterError: There is no broker to be had.
-        WrongAnswerError: A contestant returned another record than the one that was sought.
+        WrongAnswerError: A participant returned another record than the one that was sought.
     """
     with place() as at:
         at.make(TOPIC, PARTITIONS)
@@ -69,6 +69,6 @@ def run(
             for figure in take_turns(
                 CASES[task],
                 rounds,
-                {name: partial(run_worker, task, name, worker=WORKER, **options) for name in contestants},
+                {name: partial(run_worker, task, name, worker=WORKER, **options) for name in participants},
             )
         ]

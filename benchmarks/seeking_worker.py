@@ -1,6 +1,6 @@
 """One turn of one consumer that moves in a topic, in a process of its own; prints its figures as a line of JSON.
 
-    python seeking_worker.py TASK CONTESTANT OPTIONS_AS_JSON
+    python seeking_worker.py TASK PARTICIPANT OPTIONS_AS_JSON
 
 The tasks are those of `seeking.CASES`. Started by `turns.run_worker`. Another record than the one that was sought ends
 the turn with an error instead of figures.
@@ -389,8 +389,8 @@ def _write(servers: str, topic: str, partition: int) -> None:
     producer.flush()
 
 
-def main(task: str, contestant: str, options: Mapping[str, Any]) -> None:
-    mover = MOVERS[contestant](options["servers"], options["topic"], options["partitions"])
+def main(task: str, participant: str, options: Mapping[str, Any]) -> None:
+    mover = MOVERS[participant](options["servers"], options["topic"], options["partitions"])
     mover.write = partial(_write, options["servers"], options["topic"])
     print(json.dumps(TASKS[task](mover, options["seconds"])), flush=True)
     mover.close()

@@ -41,7 +41,7 @@ TUNED_OPTIONS = {
     "kafka.max.partition.fetch.bytes": str(8 * 1024 * 1024),
     "kafka.receive.buffer.bytes": str(1024 * 1024),
 }
-CONTESTANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+PARTICIPANTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     OWN: ("kwire", {}),
     OWN_TUNED: ("kwire", {"kwire.rangesPerTask": "2"}),
     DEFAULT: ("kafka", {}),
@@ -107,10 +107,10 @@ def targets(topics: Sequence[str], queries: Sequence[str]) -> list[Target]:
     found: list[Target] = []
     for topic in topics:
         for query in queries:
-            for opponent, limit in zip((DEFAULT, TUNED), WANTED[topic], strict=True):
+            for peer, limit in zip((DEFAULT, TUNED), WANTED[topic], strict=True):
                 if limit is not None:
                     case = f"{topic} {query}"
-                    found.append(Target(case=case, figure=RATE, limit=limit, to=opponent, at_least=True))
+                    found.append(Target(case=case, figure=RATE, limit=limit, to=peer, at_least=True))
     return found
 
 
@@ -120,7 +120,7 @@ def run(
     scale: float,
     topics: Sequence[str],
     queries: Sequence[str],
-    contestants: Sequence[str] = tuple(CONTESTANTS),
+    participants: Sequence[str] = tuple(PARTICIPANTS),
     lean: bool = False,
     settings: Mapping[str, str] | None = None,
 ) -> list[Figures]:
@@ -131,7 +131,7 @@ def run(
         scale: what part of each topic is written.
         topics: of `TOPICS`.
         queries: of `QUERIES`.
-        contestants: of `CONTESTANTS`.
+        participants: of `PARTICIPANTS`.
         lean: whether Spark's Python processes start and talk as docs/spark.md advises.
         settings: further ones of the session.
 
@@ -148,8 +148,8 @@ def run(
             place = {"kafka.bootstrap.servers": kafka.bootstrap_servers, "subscribe": f"bench-{name}"}
             reads = {
                 who: Read(spark=spark, source=source, options={**place, **options}, content=content)
-                for who, (source, options) in CONTESTANTS.items()
-                if who in contestants
+                for who, (source, options) in PARTICIPANTS.items()
+                if who in participants
             }
             for query in queries:
                 turns: dict[str, Turn] = {who: partial(take, read, QUERIES[query]) for who, read in reads.items()}

@@ -1,7 +1,7 @@
 """`scripts/bench startup`: how long `import` takes, and how long it is from there to the first record.
 
 Measured from the outside, in a fresh process each time: what the interpreter alone takes is measured too, and taken
-off. Each contestant reads the one record of a topic that is there before it starts: of a partition that it names, and
+off. Each participant reads the one record of a topic that is there before it starts: of a partition that it names, and
 as the only member of a new group.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from uuid import uuid4
 
-from benchmarks.opponents import TOP
+from benchmarks.peers import TOP
 from benchmarks.places import place
 from benchmarks.throughput.turn import WrongAnswerError
 from benchmarks.turns import OWN, Figures, Target, Turn, take_turns
@@ -24,16 +24,16 @@ TOPIC = "startup"
 VALUE_BYTES = 100
 IMPORT, FIRST_RECORD, IN_GROUP = "import", "import to first record", "import to first record of a group"
 INTERPRETER = "nothing but Python"
-OPPONENT = "confluent-kafka"
+PEER = "confluent-kafka"
 TIMEOUT_S = 60.0
 TARGETS = (
     Target(case=IMPORT, figure="wall_ms", limit=150),
-    Target(case=FIRST_RECORD, figure="wall_ms", limit=1.5, to=OPPONENT),
+    Target(case=FIRST_RECORD, figure="wall_ms", limit=1.5, to=PEER),
 )
 
 IMPORTS: Mapping[str, str] = {
     OWN: "import kwire",
-    OPPONENT: "import confluent_kafka",
+    PEER: "import confluent_kafka",
     "kafka-python": "import kafka",
     "numpy": "import numpy",
     "trio": "import trio",
@@ -46,7 +46,7 @@ consumer.assign([TopicPartition({topic!r}, 0)])
 (record,) = consumer.poll(30)
 print(len(record.value), flush=True)
 """,
-    OPPONENT: """
+    PEER: """
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 consumer = Consumer({{"bootstrap.servers": {servers!r}, "group.id": "unused"}})
 consumer.assign([TopicPartition({topic!r}, 0, OFFSET_BEGINNING)])
@@ -66,7 +66,7 @@ consumer = Consumer({topic!r}, bootstrap_servers={servers!r}, group_id={group!r}
 (record,) = consumer.poll(30)
 print(len(record.value), flush=True)
 """,
-    OPPONENT: """
+    PEER: """
 from confluent_kafka import Consumer
 consumer = Consumer({{"bootstrap.servers": {servers!r}, "group.id": {group!r}, "auto.offset.reset": "earliest"}})
 consumer.subscribe([{topic!r}])
@@ -112,13 +112,13 @@ def run(*, rounds: int) -> list[Figures]:
     return found
 
 
-def timed_reader(contestant: str, code: str, servers: str) -> dict[str, float]:
+def timed_reader(participant: str, code: str, servers: str) -> dict[str, float]:
     """In a group that nobody was in before, where it is in one."""
     program = code.format(servers=servers, topic=TOPIC, group=f"startup-{uuid4()}")
-    return timed(contestant, program, f"{VALUE_BYTES}\n")
+    return timed(participant, program, f"{VALUE_BYTES}\n")
 
 
-def timed(contestant: str, code: str, expected: str) -> dict[str, float]:
+def timed(participant: str, code: str, expected: str) -> dict[str, float]:
     """Until the program has printed its line, or has ended where it prints none, and the CPU time of all of it."""
     before_s, begin_s = _children_cpu_s(), time.monotonic()
     with subprocess.Popen(
@@ -130,7 +130,7 @@ def timed(contestant: str, code: str, expected: str) -> dict[str, float]:
         took_s = time.monotonic() - begin_s
         _, errors = process.communicate(timeout=TIMEOUT_S)
     if printed != expected:
-        raise WrongAnswerError(f"{contestant}: printed {printed!r} instead of {expected!r}; {errors.strip()}")
+        raise WrongAnswerError(f"{participant}: printed {printed!r} instead of {expected!r}; {errors.strip()}")
     return {"wall_ms": 1e3 * took_s, "cpu_ms": 1e3 * (_children_cpu_s() - before_s)}
 
 
@@ -141,14 +141,14 @@ def _children_cpu_s() -> float:
 
 def less_interpreter(results: Sequence[Figures]) -> list[Figures]:
     """What each took beyond an interpreter with nothing to do, round by round."""
-    bare = {each.name: each.rounds for each in results if each.contestant == INTERPRETER}
+    bare = {each.name: each.rounds for each in results if each.participant == INTERPRETER}
     return [
         Figures(
             case=each.case,
             name=each.name,
-            contestant=each.contestant,
+            participant=each.participant,
             rounds=tuple(mine - nothing for mine, nothing in zip(each.rounds, bare[each.name], strict=True)),
         )
         for each in results
-        if each.contestant != INTERPRETER
+        if each.participant != INTERPRETER
     ]

@@ -12,12 +12,12 @@ from functools import partial
 
 from benchmarks.throughput.measure import BROKER_OPTIONS, written
 from benchmarks.throughput.topics import CASES, Case, Content
-from benchmarks.throughput.turn import COLUMNS, CONSUME, ROWS, Contender, take
+from benchmarks.throughput.turn import COLUMNS, CONSUME, ROWS, Client, take
 from benchmarks.turns import Figures, Target, Turn, take_turns
 from kwire.testing.kafka import KafkaCluster, Security
 
 LISTENERS = {"plain": "PLAINTEXT", "TLS": "SSL"}
-CONTENDERS = {"kwire": ROWS, "kwire columns": COLUMNS, "confluent": CONSUME}
+CLIENTS = {"kwire": ROWS, "kwire columns": COLUMNS, "confluent": CONSUME}
 TOPICS = ("plain", "lz4", "random")
 APPLICATIONS = ("idle", "busy")
 RATE = "mb_per_s"
@@ -27,7 +27,7 @@ def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
     """Measure.
 
     Args:
-        rounds: How often each contender has its turn.
+        rounds: How often each client has its turn.
         scale: What part of each topic is written.
         cases: Names of topics.
     """
@@ -47,13 +47,13 @@ def _turns(kafka: KafkaCluster, topic: str, content: Content, application: str) 
     return {
         f"{name}, {how}": partial(
             _turn,
-            contender,
+            client,
             kafka.bootstrap(listener),
             topic,
             content,
             {"settings": _settings(kafka, listener), "busy": application == "busy"},
         )
-        for name, contender in CONTENDERS.items()
+        for name, client in CLIENTS.items()
         for how, listener in LISTENERS.items()
     }
 
@@ -64,10 +64,8 @@ def _settings(kafka: KafkaCluster, listener: str) -> dict[str, str]:
     return {"security.protocol": listener, "ssl.truststore.location": str(kafka.certificates.path)}
 
 
-def _turn(
-    contender: Contender, servers: str, topic: str, content: Content, extra: Mapping[str, object]
-) -> dict[str, float]:
-    turn = take(contender, servers, topic, content, extra)
+def _turn(client: Client, servers: str, topic: str, content: Content, extra: Mapping[str, object]) -> dict[str, float]:
+    turn = take(client, servers, topic, content, extra)
     return {
         RATE: turn.rate * content.size_bytes / content.records / 1e6,
         "cpu_s_per_million": turn.cpu_s / content.records * 1e6,

@@ -1,8 +1,8 @@
-"""Contestants in turns, each in a fresh process, and what comes of it: medians, spread, ratios round by round.
+"""Participants in turns, each in a fresh process, and what comes of it: medians, spread, ratios round by round.
 
 For the suites of `scripts/bench` that compare whole consumers. A turn is one run of `consumer_worker.py`, which
 prints its figures as one line of JSON. The figures of a round belong together, because the machine was in the same
-state: so a ratio is the median over the rounds of one contestant's figure to another's in the same round.
+state: so a ratio is the median over the rounds of one participant's figure to another's in the same round.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ WORKER = Path(__file__).with_name("consumer_worker.py")
 TURN_TIMEOUT_S = 900.0
 
 Turn: TypeAlias = Callable[[], Mapping[str, float]]
-"""Runs a contestant once; its figures by name."""
+"""Runs a participant once; its figures by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One figure of one contestant, over all rounds. The name ends in its unit: `p99_ms`."""
+    """One figure of one participant, over all rounds. The name ends in its unit: `p99_ms`."""
 
     case: str
     name: str
-    contestant: str
+    participant: str
     rounds: tuple[float, ...]
 
     @property
@@ -47,7 +47,7 @@ class Figures:
         return {
             "case": self.case,
             "figure": self.name,
-            "contestant": self.contestant,
+            "participant": self.participant,
             "median": self.median,
             "rounds": list(self.rounds),
         }
@@ -55,7 +55,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """The target of kwire's figure: at most `limit`, or a factor of another contestant's at most (or at least)."""
+    """The target of kwire's figure: at most `limit`, or a factor of another participant's at most (or at least)."""
 
     case: str
     figure: str
@@ -80,18 +80,18 @@ def take_turns(case: str, rounds: int, turns: Mapping[str, Turn]) -> list[Figure
     """A B C, A B C, ...: `rounds` times each."""
     found: dict[tuple[str, str], list[float]] = {}
     for number in range(rounds):
-        for contestant, turn in turns.items():
-            print(f"{case}: round {number + 1} of {rounds}, {contestant}", file=sys.stderr)
+        for participant, turn in turns.items():
+            print(f"{case}: round {number + 1} of {rounds}, {participant}", file=sys.stderr)
             for name, value in turn().items():
-                found.setdefault((name, contestant), []).append(value)
+                found.setdefault((name, participant), []).append(value)
     return [
-        Figures(case=case, name=name, contestant=contestant, rounds=tuple(values))
-        for (name, contestant), values in sorted(found.items(), key=lambda item: item[0][0])
+        Figures(case=case, name=name, participant=participant, rounds=tuple(values))
+        for (name, participant), values in sorted(found.items(), key=lambda item: item[0][0])
     ]
 
 
 def run_worker(
-    task: str, contestant: str, tree: Path | None = None, /, *, worker: Path = WORKER, **options: str | float
+    task: str, participant: str, tree: Path | None = None, /, *, worker: Path = WORKER, **options: str | float
 ) -> dict[str, float]:
     """One turn in a process of its own, which runs `worker`.
 
@@ -104,16 +104,16 @@ def run_worker(
     environment = dict(os.environ)
     if tree is not None:
         environment["PYTHONPATH"] = str(tree)
-    command = [sys.executable, str(worker), task, contestant, json.dumps(options)]
+    command = [sys.executable, str(worker), task, participant, json.dumps(options)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TURN_TIMEOUT_S, check=False, env=environment)
     if done.returncode:
-        raise WrongAnswerError(f"{contestant}, {task}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+        raise WrongAnswerError(f"{participant}, {task}: {done.stderr.strip() or f'exit code {done.returncode}'}")
     answer: dict[str, float] = json.loads(done.stdout)
     return answer
 
 
-def found(results: Sequence[Figures], case: str, name: str, contestant: str) -> Figures:
-    return next(each for each in results if (each.case, each.name, each.contestant) == (case, name, contestant))
+def found(results: Sequence[Figures], case: str, name: str, participant: str) -> Figures:
+    return next(each for each in results if (each.case, each.name, each.participant) == (case, name, participant))
 
 
 def ratio(mine: Figures, theirs: Figures) -> float:
@@ -125,7 +125,7 @@ def ratio(mine: Figures, theirs: Figures) -> float:
 def print_table(results: Sequence[Figures], targets: Sequence[Target], console: Console) -> None:
     """All figures, and below them the targets, met or missed."""
     table = Table(caption=f"load of the machine {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-    for title in ("case", "figure", "contestant"):
+    for title in ("case", "figure", "participant"):
         table.add_column(title)
     for title in ("median", "min", "max", "x first"):
         table.add_column(title, justify="right")
@@ -139,7 +139,7 @@ def print_table(results: Sequence[Figures], targets: Sequence[Target], console: 
         assert first is not None
         table.add_row(
             *(group if group != before else ("", "")),
-            each.contestant,
+            each.participant,
             *(f"{value:,.3f}" for value in (each.median, min(each.rounds), max(each.rounds))),
             "" if each is first else f"{ratio(each, first):.2f}",
         )

@@ -1,4 +1,4 @@
-"""The messages of `scripts/bench codec`, as large as a busy cluster makes them, in versions that all opponents know."""
+"""The messages of `scripts/bench codec`, as large as a busy cluster makes them, in versions that all peers know."""
 
 from __future__ import annotations
 

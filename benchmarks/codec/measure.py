@@ -1,7 +1,7 @@
 """`scripts/bench codec`: decoding and encoding of messages, kwire against other codecs in Python.
 
-All contestants run at the same time, each in its process, and take turns case by case and round by round (A B C, A B C,
-...), so that a change of the machine's speed meets all of them alike. What counts is the median over the rounds.
+All participants run at the same time, each in its process, and take turns case by case and round by round (A B C, A B
+C, ...), so that a change of the machine's speed meets all of them alike. What counts is the median over the rounds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statistics import median
 from typing import TYPE_CHECKING
 
 from benchmarks.codec.cases import Case, cases
-from benchmarks.opponents import TOP, ensure
+from benchmarks.peers import TOP, ensure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ METADATA_LIMIT_MS = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contestant:
+class Participant:
     """A library; `pure` ones are what kwire, being pure Python itself, has to beat."""
 
     title: str
@@ -40,21 +40,21 @@ class Contestant:
     requirements: str | None = None
 
 
-CONTESTANTS = (
-    Contestant(title=OWN, library="kwire", pure=True),
-    Contestant(title="kio 0.5", library="kio", pure=True, requirements="requirements/bench.txt"),
-    Contestant(title="kafka-python 3", library="kafka-python", pure=True),
-    Contestant(title="kio 0.6 (Rust)", library="kio", pure=False, requirements="requirements/bench-native.txt"),
+PARTICIPANTS = (
+    Participant(title=OWN, library="kwire", pure=True),
+    Participant(title="kio 0.5", library="kio", pure=True, requirements="requirements/bench.txt"),
+    Participant(title="kafka-python 3", library="kafka-python", pure=True),
+    Participant(title="kio 0.6 (Rust)", library="kio", pure=False, requirements="requirements/bench-native.txt"),
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Nanoseconds of every round of one contestant in one discipline, or why there are none."""
+    """Nanoseconds of every round of one participant in one discipline, or why there are none."""
 
     case: str
     direction: str
-    contestant: str
+    participant: str
     pure: bool
     rounds_ns: tuple[float, ...]
     error: str = ""
@@ -72,7 +72,7 @@ class Result:
         found: dict[str, object] = {
             "case": self.case,
             "direction": self.direction,
-            "contestant": self.contestant,
+            "participant": self.participant,
             "pure_python": self.pure,
         }
         if self.error:
@@ -81,7 +81,7 @@ class Result:
 
 
 class Worker:
-    """A contestant's process."""
+    """A participant's process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -98,11 +98,11 @@ class Worker:
 
 
 @contextmanager
-def started(contestant: Contestant, directory: Path) -> Iterator[Worker]:
+def started(participant: Participant, directory: Path) -> Iterator[Worker]:
     paths = [str(TOP)]
-    if contestant.requirements is not None:
-        paths.insert(0, str(ensure(contestant.requirements)))
-    command = [sys.executable, str(WORKER), contestant.library, str(directory)]
+    if participant.requirements is not None:
+        paths.insert(0, str(ensure(participant.requirements)))
+    command = [sys.executable, str(WORKER), participant.library, str(directory)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
@@ -117,17 +117,17 @@ def run(*, rounds: int, seconds: float, chosen: Sequence[Case] | None = None) ->
     """Measure everything.
 
     Args:
-        rounds: How often each contestant has its turn.
+        rounds: How often each participant has its turn.
         seconds: How long one turn takes.
         chosen: Which cases; all by default.
 
     Raises:
-        OpponentError: One of them cannot be installed.
+        PeerError: One of them cannot be installed.
     """
     results: list[Result] = []
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        workers = [(contestant, stack.enter_context(started(contestant, directory))) for contestant in CONTESTANTS]
+        workers = [(participant, stack.enter_context(started(participant, directory))) for participant in PARTICIPANTS]
         for case in chosen or cases():
             (directory / case.name).write_bytes(case.data)
             for direction in DIRECTIONS:
@@ -136,40 +136,40 @@ def run(*, rounds: int, seconds: float, chosen: Sequence[Case] | None = None) ->
 
 
 def discipline(
-    case: Case, direction: str, workers: Sequence[tuple[Contestant, Worker]], *, rounds: int, seconds: float
+    case: Case, direction: str, workers: Sequence[tuple[Participant, Worker]], *, rounds: int, seconds: float
 ) -> list[Result]:
     """All rounds of one message in one direction; the first, which warms up, does not count."""
-    found: dict[str, list[float]] = {contestant.title: [] for contestant, _ in workers}
+    found: dict[str, list[float]] = {participant.title: [] for participant, _ in workers}
     errors: dict[str, str] = {}
     for turn in range(rounds + 1):
-        for contestant, worker in workers:
-            if contestant.title in errors:
+        for participant, worker in workers:
+            if participant.title in errors:
                 continue
             measured = worker.measure(case, direction, seconds)
             if isinstance(measured, str):
-                errors[contestant.title] = measured
+                errors[participant.title] = measured
             elif turn > 0:
-                found[contestant.title].append(measured)
+                found[participant.title].append(measured)
     return [
         Result(
             case=case.title,
             direction=direction,
-            contestant=contestant.title,
-            pure=contestant.pure,
-            rounds_ns=() if contestant.title in errors else tuple(found[contestant.title]),
-            error=errors.get(contestant.title, ""),
+            participant=participant.title,
+            pure=participant.pure,
+            rounds_ns=() if participant.title in errors else tuple(found[participant.title]),
+            error=errors.get(participant.title, ""),
         )
-        for contestant, _ in workers
+        for participant, _ in workers
     ]
 
 
 def table(results: Sequence[Result]) -> list[str]:
     """The median of each with its spread, and how many times kwire's it is."""
-    lines = [f"{'message':30}{'':9}{'contestant':18}{'median':>12}{'spread':>9}{'x kwire':>9}"]
+    lines = [f"{'message':30}{'':9}{'participant':18}{'median':>12}{'spread':>9}{'x kwire':>9}"]
     for result in results:
         own = next(other for other in results if is_own(other, result))
-        head = (result.case, result.direction) if result.contestant == OWN else ("", "")
-        line = f"{head[0]:30}{head[1]:9}{result.contestant:18}"
+        head = (result.case, result.direction) if result.participant == OWN else ("", "")
+        line = f"{head[0]:30}{head[1]:9}{result.participant:18}"
         if result.error or own.error:
             lines.append(f"{line}  {result.error or own.error:.60}")
             continue
@@ -179,7 +179,7 @@ def table(results: Sequence[Result]) -> list[str]:
 
 
 def is_own(other: Result, result: Result) -> bool:
-    return (other.case, other.direction, other.contestant) == (result.case, result.direction, OWN)
+    return (other.case, other.direction, other.participant) == (result.case, result.direction, OWN)
 
 
 def duration(nanoseconds: float) -> str:
@@ -197,9 +197,9 @@ def misses(results: Sequence[Result]) -> list[str]:
         if own.error:
             found.append(f"{where}: {own.error}")
         elif result.pure and not result.error and result.median_ns < own.median_ns:
-            found.append(f"{where}: {result.contestant} is faster")
+            found.append(f"{where}: {result.participant} is faster")
     for result in results:
-        is_metadata = result.contestant == OWN and result.case.startswith("Metadata") and result.direction == "decode"
+        is_metadata = result.participant == OWN and result.case.startswith("Metadata") and result.direction == "decode"
         if is_metadata and not result.error and result.median_ns > METADATA_LIMIT_MS * 1e6:
             found.append(f"{result.case}, decode: {duration(result.median_ns)} instead of {METADATA_LIMIT_MS} ms")
     return found

@@ -1,9 +1,9 @@
-"""One contestant of `scripts/bench codec` in a process of its own: `worker.py LIBRARY DIRECTORY`.
+"""One participant of `scripts/bench codec` in a process of its own: `worker.py LIBRARY DIRECTORY`.
 
 The directory holds each message's bytes. On each line of stdin, "CASE VERSION decode|encode SECONDS", it works for
 about that long and answers one line of JSON: nanoseconds per message. Before that it proves that decoding and
 encoding give the same bytes, so nobody is fast by leaving something out. Garbage collection runs as it does in a
-program. Own process: the opponents are several versions of one package, and nobody shares a heap.
+program. Own process: the peers are several versions of one package, and nobody shares a heap.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def main() -> None:
         name, version, direction, seconds = line.split()
         try:
             answer = worker.run(name, int(version), direction, float(seconds))
-        except Exception as error:  # noqa: BLE001 - whatever an opponent cannot do is a line in the table
+        except Exception as error:  # noqa: BLE001 - whatever a peer cannot do is a line in the table
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), flush=True)
 

@@ -36,7 +36,7 @@ from confluent_kafka.admin._resource import ResourceType
 from benchmarks.rebalance.flow import SILENT, Flow
 from benchmarks.rebalance.group import DECIDING, PARTITIONS, Group, StuckError, java_member, python_member, sleep_until
 from benchmarks.rebalance.moments import is_near, left_ns, lefts, moment_ns
-from benchmarks.rebalance.report import CONTESTANTS, EVENTS, OWN, Result
+from benchmarks.rebalance.report import EVENTS, OWN, PARTICIPANTS, Result
 from benchmarks.rebalance.tap import COMMITS, Tap
 from kwire.assignors import ASSIGNORS
 from kwire.testing.kafka import KafkaCluster
@@ -196,9 +196,9 @@ class Testbed:
         self._stage = stage
         self._logs = logs
         self._groups: dict[str, Group] = {}
-        self._took_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in CONTESTANTS}
-        self._left_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in CONTESTANTS}
-        self._failures: dict[tuple[str, str], list[str]] = {(e, c): [] for e in EVENTS for c in CONTESTANTS}
+        self._took_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in PARTICIPANTS}
+        self._left_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in PARTICIPANTS}
+        self._failures: dict[tuple[str, str], list[str]] = {(e, c): [] for e in EVENTS for c in PARTICIPANTS}
 
     def run(self, rounds: int) -> list[Result]:
         plans = {event: lefts(rounds, len(DECIDING[event]), seed=event) for event in EVENTS}
@@ -206,20 +206,20 @@ class Testbed:
             stack.callback(self._close)
             together = stack.enter_context(ThreadPoolExecutor())
             with self._stage.lock:
-                list(together.map(self._start, CONTESTANTS))
+                list(together.map(self._start, PARTICIPANTS))
             for turn in range(rounds):
                 self._round(together, turn, {event: plans[event][turn] for event in EVENTS})
         return [
             Result(
                 setting=self._setting.title,
                 event=event,
-                contestant=name,
+                participant=name,
                 rounds_ms=tuple(self._took_ms[event, name]),
                 left_ms=tuple(self._left_ms[event, name]),
                 failures=tuple(self._failures[event, name]),
             )
             for event in EVENTS
-            for name in CONTESTANTS
+            for name in PARTICIPANTS
         ]
 
     def _round(self, together: ThreadPoolExecutor, turn: int, left: Mapping[str, float]) -> None:
@@ -228,9 +228,9 @@ class Testbed:
                 list(together.map(self._replace, self._groups.values()))
             print(f"{self._setting.title}: round {turn + 1}", file=sys.stderr)
             for event in ("join", "leave"):
-                for name in CONTESTANTS:
+                for name in PARTICIPANTS:
                     self._turn(name, event, left[event])
-        kills = [together.submit(self._turn, name, "kill", left["kill"]) for name in CONTESTANTS]
+        kills = [together.submit(self._turn, name, "kill", left["kill"]) for name in PARTICIPANTS]
         for kill in kills:
             kill.result()
 
@@ -238,15 +238,15 @@ class Testbed:
         for group in self._groups.values():
             group.close()
 
-    def _start(self, contestant: str) -> None:
-        self._groups[contestant] = self._started(contestant)
+    def _start(self, participant: str) -> None:
+        self._groups[participant] = self._started(participant)
 
-    def _started(self, contestant: str) -> Group:
-        name = f"bench-{contestant.lower()}-{uuid4().hex[:8]}"
+    def _started(self, participant: str) -> Group:
+        name = f"bench-{participant.lower()}-{uuid4().hex[:8]}"
         self._configure(name)
-        logs = self._logs if contestant == OWN else None
+        logs = self._logs if participant == OWN else None
         members = self._setting.of_members(self._bootstrap_servers)
-        group = Group(name, self._commands[contestant], self._flow.new_topic(), members, logs)
+        group = Group(name, self._commands[participant], self._flow.new_topic(), members, logs)
         try:
             with self._flow.to(group.topic):
                 group.start()
@@ -261,28 +261,28 @@ class Testbed:
         with self._flow.to(group.topic):
             group.replace()
 
-    def _turn(self, contestant: str, event: str, left: float) -> None:
+    def _turn(self, participant: str, event: str, left: float) -> None:
         """Time one event. A group that gets stuck is replaced by a new one."""
         if self._stage.is_over:
             return
-        group = self._groups[contestant]
+        group = self._groups[participant]
         act = {"join": group.join, "leave": group.leave, "kill": group.kill}[event]
         deciding = group.deciding(event)
         try:
             with self._flow.to(group.topic):
                 took_ns = act(self._aimed_ns(group, event, int(left * self._interval_ns)))
         except StuckError as error:
-            self._took_ms[event, contestant].append(None)
-            self._left_ms[event, contestant].append(None)
-            self._failures[event, contestant].append(str(error))
+            self._took_ms[event, participant].append(None)
+            self._left_ms[event, participant].append(None)
+            self._failures[event, participant].append(str(error))
             group.close()
-            self._start(contestant)
-            group = self._groups[contestant]
+            self._start(participant)
+            group = self._groups[participant]
             with self._flow.to(group.topic):
                 group.catch_up(event)
         else:
-            self._took_ms[event, contestant].append(took_ns / 1e6)
-            self._left_ms[event, contestant].append(self._left_in_the_end_ms(group, deciding))
+            self._took_ms[event, participant].append(took_ns / 1e6)
+            self._left_ms[event, participant].append(self._left_in_the_end_ms(group, deciding))
 
     @property
     def _interval_ns(self) -> int:

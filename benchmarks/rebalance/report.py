@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 OWN = "kwire"
-CONTESTANTS = (OWN, "Java", "librdkafka")
+PARTICIPANTS = (OWN, "Java", "librdkafka")
 EVENTS = ("join", "leave", "kill")
 SLACK = 1.10  # kwire may take this times what another takes
 
@@ -29,7 +29,7 @@ class Result:
 
     setting: str
     event: str
-    contestant: str
+    participant: str
     rounds_ms: tuple[float | None, ...]
     failures: tuple[str, ...] = ()
     left_ms: tuple[float | None, ...] = ()
@@ -42,7 +42,7 @@ class Result:
         return {
             "setting": self.setting,
             "event": self.event,
-            "contestant": self.contestant,
+            "participant": self.participant,
             "rounds_ms": [took_ms and round(took_ms, 1) for took_ms in self.rounds_ms],
             "left_ms": [left and round(left, 1) for left in self.left_ms],
             "failures": list(self.failures),
@@ -71,17 +71,17 @@ def print_table(results: Sequence[Result], console: Console) -> None:
     for title in ("median", "min", "max", "rounds", "stuck", "kwire / other"):
         table.add_column(title, justify="right")
     for result in results:
-        own = result.contestant == OWN
+        own = result.participant == OWN
         timed_ms = result.timed_ms or [float("inf")]
         table.add_row(
             result.setting if own and result.event == EVENTS[0] else "",
             result.event if own else "",
-            result.contestant,
+            result.participant,
             *(f"{took_ms:,.0f}" for took_ms in (median(timed_ms), min(timed_ms), max(timed_ms))),
             str(len(result.timed_ms)),
             str(len(result.failures) or ""),
             f"{ratio(results, result):.2f}" if own else "",
-            end_section=result.contestant == CONTESTANTS[-1],
+            end_section=result.participant == PARTICIPANTS[-1],
         )
     console.print(table)
 
@@ -90,7 +90,7 @@ def misses(results: Sequence[Result]) -> list[str]:
     """Each target that was missed: as fast as each of the others, and never stuck."""
     found: list[str] = []
     for own in results:
-        if own.contestant != OWN:
+        if own.participant != OWN:
             continue
         where = f"{own.setting}, {own.event}"
         found += [f"{where}: stuck: {failure}" for failure in own.failures]

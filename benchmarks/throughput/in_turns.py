@@ -1,4 +1,4 @@
-"""Contenders of `scripts/bench throughput` in turns, for suites that compare some of them in some other way."""
+"""Clients of `scripts/bench throughput` in turns, for suites that compare some of them in some other way."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 
 from benchmarks.throughput.measure import BROKER_OPTIONS, written
 from benchmarks.throughput.topics import CASES, Content
-from benchmarks.throughput.turn import Contender, take
+from benchmarks.throughput.turn import Client, take
 from benchmarks.turns import Figures, take_turns
 from kwire.testing.kafka import KafkaCluster
 
@@ -16,20 +16,20 @@ RATE = "records_per_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contestant:
-    """A contestant: the client that reads, and further arguments of `reader.py`."""
+class Participant:
+    """A client with the further arguments that `reader.py` gets for it."""
 
-    contender: Contender
+    client: Client
     extra: Mapping[str, object]
 
 
 def read_in_turns(
-    contestants: Mapping[str, Contestant], *, rounds: int, scale: float, cases: Sequence[str]
+    participants: Mapping[str, Participant], *, rounds: int, scale: float, cases: Sequence[str]
 ) -> list[Figures]:
     """Let all of them read each topic: records a second, and what a million of them cost.
 
     Args:
-        contestants: By their titles.
+        participants: By their titles.
         rounds: How often each has its turn.
         scale: What part of each topic is written.
         cases: Names of topics.
@@ -40,13 +40,13 @@ def read_in_turns(
             case = CASES[name]
             content = written(case, kafka.bootstrap_servers, name, case.scaled(scale))
             turns = {
-                title: partial(_turn, contestant, kafka.bootstrap_servers, name, content)
-                for title, contestant in contestants.items()
+                title: partial(_turn, participant, kafka.bootstrap_servers, name, content)
+                for title, participant in participants.items()
             }
             results += take_turns(case.title, rounds, turns)
     return results
 
 
-def _turn(contestant: Contestant, servers: str, topic: str, content: Content) -> dict[str, float]:
-    turn = take(contestant.contender, servers, topic, content, contestant.extra)
+def _turn(participant: Participant, servers: str, topic: str, content: Content) -> dict[str, float]:
+    turn = take(participant.client, servers, topic, content, participant.extra)
     return {RATE: turn.rate, "cpu_s_per_million": turn.cpu_s / content.records * 1e6}

@@ -1,8 +1,8 @@
 """`scripts/bench throughput`: how fast a topic is read from its start to its end, by kwire and by every peer.
 
 Real broker, on the same machine. Each topic is written once and read once without being timed, so that broker and file
-cache are warm; then the contenders read it in turns (A B C, A B C, ...), each time in a fresh process and a group of
-its own. What counts is the median over the rounds of one contender's rate to another's in the same round. Who does not
+cache are warm; then the clients read it in turns (A B C, A B C, ...), each time in a fresh process and a group of
+its own. What counts is the median over the rounds of one client's rate to another's in the same round. Who does not
 find exactly what was written has failed.
 """
 
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.throughput.topics import CASES, TIMEOUT_S, Case, Content
-from benchmarks.throughput.turn import CONSUME, CONTENDERS, Contender, Turn, WrongAnswerError, take
+from benchmarks.throughput.turn import CLIENTS, CONSUME, Client, Turn, WrongAnswerError, take
 from kwire.testing.kafka import ClusterError, KafkaCluster
 from kwire.testing.kafka.jars import first_error
 
@@ -33,12 +33,12 @@ BROKER_OPTIONS = ("-Xms1g", "-Xmx1g")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All rounds of one contender in one case; None is a round that failed."""
+    """All rounds of one client in one case; None is a round that failed."""
 
     case: str
     title: str
-    contender: str
-    contender_title: str
+    client: str
+    client_title: str
     content: Content
     turns: tuple[Turn | None, ...]
     failures: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Result:
     def to_json(self) -> dict[str, object]:
         return {
             "case": self.case,
-            "contender": self.contender,
+            "client": self.client,
             "records": self.content.records,
             "bytes": self.content.size_bytes,
             "rate": round(self.rate),
@@ -90,21 +90,21 @@ def run(
     rounds: int,
     scale: float,
     chosen: Sequence[Case] = (),
-    contenders: Sequence[Contender] = CONTENDERS,
+    clients: Sequence[Client] = CLIENTS,
     defaults: bool = False,
 ) -> list[Result]:
     """Measure everything.
 
     Args:
-        rounds: How often each contender has its turn.
+        rounds: How often each client has its turn.
         scale: What part of each topic is written.
         chosen: Which cases; all by default.
-        contenders: Who takes part.
+        clients: Who takes part.
         defaults: Whether all keep their defaults, instead of what makes them fast.
 
     Raises:
         ClusterError: There is no broker to be had, or it did not take the records.
-        OpponentError: A peer cannot be installed.
+        PeerError: A peer cannot be installed.
         WrongAnswerError: The topic cannot be read at all.
     """
     results: list[Result] = []
@@ -115,7 +115,7 @@ def run(
                 kafka.bootstrap_servers,
                 rounds=rounds,
                 scale=scale,
-                contenders=contenders,
+                clients=clients,
                 extra={"defaults": True} if defaults else None,
             )
     return results
@@ -127,36 +127,36 @@ def measure_case(
     *,
     rounds: int,
     scale: float,
-    contenders: Sequence[Contender],
+    clients: Sequence[Client],
     extra: Mapping[str, object] | None = None,
 ) -> list[Result]:
     """One case: its topic, and everybody's turns."""
     topic = f"bench-{case.name}"
     content = written(case, bootstrap_servers, topic, case.scaled(scale))
     take(CONSUME, bootstrap_servers, topic, content)
-    turns: dict[str, list[Turn | None]] = {contender.name: [] for contender in contenders}
-    failures: dict[str, list[str]] = {contender.name: [] for contender in contenders}
+    turns: dict[str, list[Turn | None]] = {client.name: [] for client in clients}
+    failures: dict[str, list[str]] = {client.name: [] for client in clients}
     for number in range(rounds):
         print(f"{case.name}: round {number + 1} of {rounds}", file=sys.stderr)
-        for contender in contenders:
+        for client in clients:
             try:
-                turns[contender.name].append(take(contender, bootstrap_servers, topic, content, extra))
+                turns[client.name].append(take(client, bootstrap_servers, topic, content, extra))
             except WrongAnswerError as error:
-                turns[contender.name].append(None)
-                failures[contender.name].append(str(error))
+                turns[client.name].append(None)
+                failures[client.name].append(str(error))
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})  # bound, or it is gone before the answer comes
     admin.delete_topics([topic])[topic].result(TIMEOUT_S)
     return [
         Result(
             case=case.name,
             title=case.title,
-            contender=contender.name,
-            contender_title=contender.title,
+            client=client.name,
+            client_title=client.title,
             content=content,
-            turns=tuple(turns[contender.name]),
-            failures=tuple(failures[contender.name]),
+            turns=tuple(turns[client.name]),
+            failures=tuple(failures[client.name]),
         )
-        for contender in contenders
+        for client in clients
     ]
 
 

@@ -1,6 +1,6 @@
-"""A contender of `scripts/bench throughput`: reads one topic from its start to its end, in a process of its own.
+"""A client of `scripts/bench throughput`: reads one topic from its start to its end, in a process of its own.
 
-`reader.py CONTENDER BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
+`reader.py CLIENT BOOTSTRAP_SERVERS TOPIC RECORDS [EXTRA]`; the last line out is JSON, and so is EXTRA: `settings` of
 TLS, under Java's names, whether another thread is `busy` all the time, whether the client keeps its `defaults`, and
 whether a peer's calls are those of kwire's `adapter` for it. The clock starts with the client made and nothing
 subscribed, as that of Kafka's ConsumerPerformance does, so joining the group is inside. What a program imports at its
@@ -161,7 +161,7 @@ def touch(records: Iterable[AnyRecord]) -> tuple[int, int, int]:
     return count, size_bytes, offsets if timestamp_ms >= 0 or not count else -1
 
 
-# --- the contenders --------------------------------------------------------------------------------------------------
+# --- the clients --------------------------------------------------------------------------------------------------
 
 
 def kwire_settings(bootstrap_servers: str) -> dict[str, object]:
@@ -414,7 +414,7 @@ async def confluent_aio_consume(bootstrap_servers: str, topic: str, reading: Rea
     await consumer.close()
 
 
-CONTENDERS: dict[str, Callable[[str, str, Reading], None]] = {
+CLIENTS: dict[str, Callable[[str, str, Reading], None]] = {
     "kwire-columns": kwire_columns,
     "kwire-rows": kwire_rows,
     "kwire-records": kwire_records,
@@ -451,7 +451,7 @@ def new_group() -> str:
 
 
 def main() -> None:
-    contender, bootstrap_servers, topic, records, *extra = sys.argv[1:]
+    client, bootstrap_servers, topic, records, *extra = sys.argv[1:]
     wanted = json.loads(extra[0]) if extra else {}
     SECURITY.update(wanted.get("settings", {}))
     if wanted.get("defaults"):
@@ -462,7 +462,7 @@ def main() -> None:
     if wanted.get("busy"):
         threading.Thread(target=compute, daemon=True).start()
     reading = Reading(int(records))
-    CONTENDERS[contender](bootstrap_servers, topic, reading)
+    CLIENTS[client](bootstrap_servers, topic, reading)
     print(json.dumps(reading.to_json()))
 
 

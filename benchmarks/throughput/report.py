@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from benchmarks.chart import Bar, Panel
-from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, CONSUME, JAVA, KAFKA_PYTHON, POLL, ROWS, Contender
+from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, CONSUME, JAVA, KAFKA_PYTHON, POLL, ROWS, Client
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,8 +26,8 @@ OWN = (COLUMNS.name, ROWS.name)
 class Target:
     """The least factor of kwire's rate to that of a peer."""
 
-    own: Contender
-    peer: Contender
+    own: Client
+    peer: Client
     times: float
     cases: tuple[str, ...]
 
@@ -62,8 +62,8 @@ def paired(own: Result, peer: Result) -> float | None:
 
 def misses(results: Sequence[Result], targets: Sequence[Target] = TARGETS) -> list[str]:
     """Each target that was missed, and each round that failed."""
-    found = [f"{result.case}, {result.contender}: {failure}" for result in results for failure in result.failures]
-    by_name = {(result.case, result.contender): result for result in results}
+    found = [f"{result.case}, {result.client}: {failure}" for result in results for failure in result.failures]
+    by_name = {(result.case, result.client): result for result in results}
     for target in targets:
         for case in target.cases:
             own, peer = by_name.get((case, target.own.name)), by_name.get((case, target.peer.name))
@@ -72,14 +72,14 @@ def misses(results: Sequence[Result], targets: Sequence[Target] = TARGETS) -> li
             times = paired(own, peer)
             if times is not None and times < target.times:
                 found.append(
-                    f"{case}: {own.contender_title} is {times:.2f} times {peer.contender_title}, "
+                    f"{case}: {own.client_title} is {times:.2f} times {peer.client_title}, "
                     f"instead of {target.times:.1f}"
                 )
     return found
 
 
 def print_table(results: Sequence[Result], console: Console) -> None:
-    """`columns /` and `rows /` are kwire's rate to that contender's, paired by rounds."""
+    """`columns /` and `rows /` are kwire's rate to that client's, paired by rounds."""
     load = os.getloadavg()[0]
     table = Table(caption=f"medians; load of the machine now {load:.1f} on {os.cpu_count()} cores")
     table.add_column("case")
@@ -96,10 +96,10 @@ def print_table(results: Sequence[Result], console: Console) -> None:
 def cells(result: Result, results: Sequence[Result]) -> list[str]:
     """One line of the table, without the case."""
     if not result.done:
-        return [result.contender_title, "failed"]
+        return [result.client_title, "failed"]
     rates = [turn.rate for turn in result.done]
     return [
-        result.contender_title,
+        result.client_title,
         millions(result.rate),
         f"{millions(min(rates))}-{millions(max(rates))}",
         millions(result.steady_rate),
@@ -111,7 +111,7 @@ def cells(result: Result, results: Sequence[Result]) -> list[str]:
 
 
 def ratio(own: str, peer: Result, results: Sequence[Result]) -> str:
-    found = next((result for result in results if (result.case, result.contender) == (peer.case, own)), None)
+    found = next((result for result in results if (result.case, result.client) == (peer.case, own)), None)
     times = None if found is None else paired(found, peer)
     return "" if times is None else f"{times:.2f}"
 
@@ -123,7 +123,7 @@ def millions(rate: float) -> str:
 
 
 def panels(results: Sequence[Result]) -> list[Panel]:
-    """The chart: one panel for each case, one bar for each contender that came to an end."""
+    """The chart: one panel for each case, one bar for each client that came to an end."""
     cases = dict.fromkeys((result.case, result.title) for result in results)
     return [
         Panel(title=title, bars=tuple(bar(result) for result in results if result.case == case and result.done))
@@ -134,10 +134,10 @@ def panels(results: Sequence[Result]) -> list[Panel]:
 def bar(result: Result) -> Bar:
     rates = [turn.rate for turn in result.done]
     return Bar(
-        label=result.contender_title,
+        label=result.client_title,
         value=result.rate,
         least=min(rates),
         most=max(rates),
         text=f"{result.rate / 1e6:.2f} M/s" if result.rate >= 1e5 else f"{result.rate / 1e3:.1f} k/s",
-        own=result.contender in OWN,
+        own=result.client in OWN,
     )

@@ -1,4 +1,4 @@
-"""One turn in `scripts/bench throughput`: a contender's process, what it read, how long it took and what it cost.
+"""One turn in `scripts/bench throughput`: a client's process, what it read, how long it took and what it cost.
 
 Called by `measure.py`. Processor time is the system's account of the whole process, from its start to its end, so
 it is the same measure for Python and Java. The peak memory of Java too; readers in Python tell their own.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from benchmarks.opponents import TOP, ensure
+from benchmarks.peers import TOP, ensure
 from benchmarks.throughput.reader import PARTITION_BYTES
 from benchmarks.throughput.topics import Content
 from kwire.testing.kafka.jars import find_java, first_error
@@ -41,26 +41,30 @@ MAXRSS_UNIT_BYTES = 1 if sys.platform == "darwin" else 1024
 
 
 class WrongAnswerError(Exception):
-    """A contender ended badly, or read something else than what was written; the message says what."""
+    """A client ended badly, or read something else than what was written; the message says what."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Contender:
-    """A contender: its name for the reader, its title for the table; a `peer` needs what is pinned for peers."""
+class Client:
+    """A program that reads: its name for the reader, its title for the table.
+
+    Args:
+        is_installed_apart: Whether it needs what is pinned for peers alone (`PEERS`).
+    """
 
     name: str
     title: str
-    peer: bool = False
+    is_installed_apart: bool = False
 
 
-JAVA = Contender(name="java", title="Java")
-COLUMNS = Contender(name="kwire-columns", title="kwire, columns")
-ROWS = Contender(name="kwire-rows", title="kwire, rows")
-CONSUME = Contender(name="confluent-consume", title="confluent consume()")
-POLL = Contender(name="confluent-poll", title="confluent poll()")
-AIOKAFKA = Contender(name="aiokafka", title="aiokafka", peer=True)
-KAFKA_PYTHON = Contender(name="kafka-python", title="kafka-python", peer=True)
-CONTENDERS = (COLUMNS, ROWS, JAVA, CONSUME, POLL, AIOKAFKA, KAFKA_PYTHON)
+JAVA = Client(name="java", title="Java")
+COLUMNS = Client(name="kwire-columns", title="kwire, columns")
+ROWS = Client(name="kwire-rows", title="kwire, rows")
+CONSUME = Client(name="confluent-consume", title="confluent consume()")
+POLL = Client(name="confluent-poll", title="confluent poll()")
+AIOKAFKA = Client(name="aiokafka", title="aiokafka", is_installed_apart=True)
+KAFKA_PYTHON = Client(name="kafka-python", title="kafka-python", is_installed_apart=True)
+CLIENTS = (COLUMNS, ROWS, JAVA, CONSUME, POLL, AIOKAFKA, KAFKA_PYTHON)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,34 +88,34 @@ class Spent:
 
 
 def take(
-    contender: Contender,
+    client: Client,
     bootstrap_servers: str,
     topic: str,
     content: Content,
     extra: Mapping[str, object] | None = None,
 ) -> Turn:
-    """Let a contender read a topic.
+    """Let a client read a topic.
 
     Args:
         extra: What `reader.py` is told besides.
 
     Raises:
         WrongAnswerError: It did not read what was written.
-        OpponentError: Its library cannot be installed.
+        PeerError: Its library cannot be installed.
     """
     with tempfile.TemporaryDirectory(prefix="kwire-bench-") as directory:
-        if contender is JAVA:
+        if client is JAVA:
             settings = JAVA_SETTINGS if extra and extra.get("defaults") else JAVA_TUNED
             command = java_command(Path(directory), bootstrap_servers, topic, content.records, settings)
             spent = run_process(command, os.environ)
             return java_turn(spent, content)
-        command = [sys.executable, str(READER), contender.name, bootstrap_servers, topic, str(content.records)]
+        command = [sys.executable, str(READER), client.name, bootstrap_servers, topic, str(content.records)]
         command += [json.dumps(extra)] if extra else []
-        return reader_turn(run_process(command, environment_of(contender)), content)
+        return reader_turn(run_process(command, environment_of(client)), content)
 
 
-def environment_of(contender: Contender) -> dict[str, str]:
-    paths = [str(ensure(PEERS))] if contender.peer else []
+def environment_of(client: Client) -> dict[str, str]:
+    paths = [str(ensure(PEERS))] if client.is_installed_apart else []
     return {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(TOP)])}
 
 

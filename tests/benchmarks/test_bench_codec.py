@@ -12,18 +12,18 @@ from benchmarks.codec import measure as codec
 from benchmarks.codec.cases import cases
 from benchmarks.codec.measure import Result, misses, table
 from benchmarks.codec.worker import Worker, measure
-from benchmarks.opponents import OpponentError
+from benchmarks.peers import PeerError
 from kwire.protocol import decode_message
 from kwire.protocol.messages.fetch import FetchResponse
 from kwire.protocol.messages.join_group import JoinGroupResponse
 from kwire.protocol.messages.metadata import MetadataResponse
 
 
-def result(contestant: str, median_ns: float, *, pure: bool = True, error: str = "") -> Result:
+def result(participant: str, median_ns: float, *, pure: bool = True, error: str = "") -> Result:
     return Result(
         case="Metadata, 10,000 partitions",
         direction="decode",
-        contestant=contestant,
+        participant=participant,
         pure=pure,
         rounds_ns=() if error else (median_ns * 0.9, median_ns, median_ns * 1.2),
         error=error,
@@ -91,11 +91,11 @@ def test_the_command_writes_json_and_fails_when_a_target_is_missed(
     assert benchmarks_cli.main(["codec"]) == 0
 
 
-def test_an_opponent_that_cannot_be_installed_is_one_line(
+def test_a_peer_that_cannot_be_installed_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def run(**options: object) -> list[Result]:
-        raise OpponentError("pip failed")
+        raise PeerError("pip failed")
 
     monkeypatch.setattr(codec, "run", run)
     assert benchmarks_cli.main(["codec"]) == 1

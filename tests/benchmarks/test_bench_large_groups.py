@@ -15,7 +15,7 @@ SMALL = Size(members=4, partitions=40, brokers=4)
 def test_a_small_group_is_told_the_same_twice(protocol: Protocol) -> None:
     figures = run(SMALL, [protocol], memory=False)
     assert figures == run(SMALL, [protocol], memory=False)
-    told = {(each.name, each.contestant): each.median for each in figures}
+    told = {(each.name, each.participant): each.median for each in figures}
     whole = {name: figure for (name, size), figure in told.items() if size == str(SMALL)}
     assert {"start_ms", "join_ms", "leave_ms", "rest_requests_per_s_busiest_broker"} <= whole.keys()
     assert all(figure > 0 for figure in whole.values())
@@ -33,7 +33,7 @@ def test_sizes_are_scaled_together_and_never_to_nothing() -> None:
 def test_evidence_has_a_figure_for_each_protocol_and_size() -> None:
     told = {"start_ms": 5_100.0, "join_ms": 3_000.0, "leave_ms": 3_000.0, "rest_requests_per_s_busiest_broker": 67.0}
     results = [
-        Figures(case=protocol, name=name, contestant=str(SMALL), rounds=(value,))
+        Figures(case=protocol, name=name, participant=str(SMALL), rounds=(value,))
         for protocol in PROTOCOLS
         for name, value in told.items()
     ]

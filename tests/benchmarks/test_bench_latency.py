@@ -36,8 +36,8 @@ class Given(Reader):
         pass
 
 
-def figures(contestant: str, *rounds: float) -> Figures:
-    return Figures(case="case", name="p50_ms", contestant=contestant, rounds=rounds)
+def figures(participant: str, *rounds: float) -> Figures:
+    return Figures(case="case", name="p50_ms", participant=participant, rounds=rounds)
 
 
 def test_a_record_that_is_missing_or_comes_twice_ends_the_turn() -> None:
@@ -79,7 +79,7 @@ def test_ratios_are_taken_round_by_round() -> None:
     assert ratio(figures("kwire", 1.0), figures("other", 0.0)) == float("inf")
 
 
-def test_contestants_take_turns() -> None:
+def test_participants_take_turns() -> None:
     order: list[str] = []
 
     def turn(name: str) -> dict[str, float]:
@@ -88,7 +88,7 @@ def test_contestants_take_turns() -> None:
 
     results = take_turns("case", 2, {"A": lambda: turn("A"), "B": lambda: turn("B")})
     assert order == ["A", "B", "A", "B"]
-    assert [(each.name, each.contestant, each.rounds) for each in results] == [
+    assert [(each.name, each.participant, each.rounds) for each in results] == [
         ("p50_ms", "A", (1, 3)),
         ("p50_ms", "B", (2, 4)),
         ("records", "A", (1, 1)),
@@ -108,7 +108,7 @@ def test_a_target_is_told_met_or_missed() -> None:
     assert "met    case" in text.getvalue()
 
 
-EACH = ("kwire", latency.OPPONENT, latency.ASYNC, latency.ASYNC_OPPONENT)
+EACH = ("kwire", latency.PEER, latency.ASYNC, latency.ASYNC_PEER)
 
 
 def test_a_worker_that_fails_says_why() -> None:
@@ -120,9 +120,9 @@ def test_a_missed_target_is_no_failure_and_a_wrong_answer_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     results = [
-        Figures(case=latency.CASE, name=name, contestant=contestant, rounds=(took_ms,))
+        Figures(case=latency.CASE, name=name, participant=participant, rounds=(took_ms,))
         for name in ("p50_ms", "p99_ms")
-        for contestant, took_ms in zip(EACH, (9.0, 1.0, 1.0, 1.0), strict=True)
+        for participant, took_ms in zip(EACH, (9.0, 1.0, 1.0, 1.0), strict=True)
     ]
     monkeypatch.setattr(latency, "run", lambda **options: results)
     out = tmp_path / "out.json"
@@ -141,8 +141,8 @@ def test_a_missed_target_is_no_failure_and_a_wrong_answer_is(
 @pytest.mark.integration
 @pytest.mark.slow
 def test_records_of_a_real_broker_are_timed() -> None:
-    results = latency.run(rounds=1, seconds=2, contestants=EACH)
-    found = {(each.name, each.contestant): each.median for each in results}
-    for contestant in EACH:
-        assert 0 < found["p50_ms", contestant] <= found["p99_ms", contestant]
-        assert found["records", contestant] > 40, "of 2,000, on a machine that has time"
+    results = latency.run(rounds=1, seconds=2, participants=EACH)
+    found = {(each.name, each.participant): each.median for each in results}
+    for participant in EACH:
+        assert 0 < found["p50_ms", participant] <= found["p99_ms", participant]
+        assert found["records", participant] > 40, "of 2,000, on a machine that has time"

@@ -20,6 +20,6 @@ def test_the_peak_is_seen() -> None:
 @pytest.mark.slow
 def test_a_slow_consumer_of_a_real_broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "HEAD_START", 100_000)
-    (grown, records) = memory.run(rounds=1, seconds=2.0, per_second=50_000, cases=CASES[:1], contestants=(OWN,))
+    (grown, records) = memory.run(rounds=1, seconds=2.0, per_second=50_000, cases=CASES[:1], participants=(OWN,))
     assert 0 < records.median < 50_000, "it was not slow"
     assert 16 < grown.median <= BUFFER_MIB + SLACK_MIB

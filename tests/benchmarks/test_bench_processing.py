@@ -33,13 +33,14 @@ RECORDS = 1_200
 
 
 def test_its_targets_are_about_what_was_measured_in_the_same_round() -> None:
-    results = [Figures(case=NO_OP_CASE, name="thousand_per_s", contestant=PLAIN, rounds=(1000.0, 100.0, 500.0))]
+    results = [Figures(case=NO_OP_CASE, name="thousand_per_s", participant=PLAIN, rounds=(1000.0, 100.0, 500.0))]
     results += [
-        Figures(case=NO_OP_CASE, name="thousand_per_s", contestant=name, rounds=(600.0, 49.0, 300.0)) for name in NO_OPS
+        Figures(case=NO_OP_CASE, name="thousand_per_s", participant=name, rounds=(600.0, 49.0, 300.0))
+        for name in NO_OPS
     ]
     results += [
-        Figures(case=FIVE_MS_CASE, name="thousand_per_s", contestant="threads", rounds=(11.0,)),
-        Figures(case=FIVE_MS_CASE, name="thousand_per_s", contestant="asyncio", rounds=(12.0,)),
+        Figures(case=FIVE_MS_CASE, name="thousand_per_s", participant="threads", rounds=(11.0,)),
+        Figures(case=FIVE_MS_CASE, name="thousand_per_s", participant="asyncio", rounds=(12.0,)),
         published(FIVE_MS_CASE, "thousand_per_s", PYRALLEL, 2.206, 1),
     ]
     verdicts = [target.verdict(results).split()[0] for target in targets(["no-op", "five-ms"])]
@@ -68,10 +69,10 @@ def servers() -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("contestant", ["threads", "trio"])
-def test_a_topic_is_worked_on_to_its_end(servers: str, contestant: str) -> None:
+@pytest.mark.parametrize("participant", ["threads", "trio"])
+def test_a_topic_is_worked_on_to_its_end(servers: str, participant: str) -> None:
     figures = run_worker(
-        "drain", contestant, worker=WORKER, servers=servers, topic="some", records=RECORDS, ordering="key", most_ms=0.1
+        "drain", participant, worker=WORKER, servers=servers, topic="some", records=RECORDS, ordering="key", most_ms=0.1
     )
     assert figures["seconds"] > 0
     assert figures["thousand_per_s"] == pytest.approx(RECORDS / figures["seconds"] / 1000)

@@ -37,8 +37,8 @@ class Group:
         self.ledger.hear(member, Line(kind, at_ns, partitions))
 
 
-def result(contestant: str, *rounds_ms: float | None, event: str = "join", failures: tuple[str, ...] = ()) -> Result:
-    return Result(setting="s", event=event, contestant=contestant, rounds_ms=rounds_ms, failures=failures)
+def result(participant: str, *rounds_ms: float | None, event: str = "join", failures: tuple[str, ...] = ()) -> Result:
+    return Result(setting="s", event=event, participant=participant, rounds_ms=rounds_ms, failures=failures)
 
 
 # --- when an event is over -------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ SESSION_MS = 3_000
 
 def test_every_event_is_timed_and_the_members_logs_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rebalance, "SESSION_MS", SESSION_MS)
-    monkeypatch.setattr(rebalance, "CONTESTANTS", (OWN,))
+    monkeypatch.setattr(rebalance, "PARTICIPANTS", (OWN,))
     setting = dataclasses.replace(SETTINGS[-1], heartbeat_ms=HEARTBEAT_MS)
     with (
         Tap() as tap,

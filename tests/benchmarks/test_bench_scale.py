@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import scale
-from benchmarks.scale import FEW, MANY, OPPONENT, idle_case, targets, throughput_case
+from benchmarks.scale import FEW, MANY, PEER, idle_case, targets, throughput_case
 from benchmarks.turns import OWN, Figures
 
 RECORDS = 2_000
@@ -14,9 +14,9 @@ RECORDS = 2_000
 def test_its_targets_are_about_kwire_with_many_against_kwire_with_few() -> None:
     case = throughput_case(10_000)
     results = [
-        Figures(case=case, name="million_per_s", contestant=f"{OWN}, {FEW}", rounds=(2.0,)),
-        Figures(case=case, name="million_per_s", contestant=f"{OWN}, {MANY}", rounds=(1.0,)),
-        Figures(case=idle_case(1_000), name="core_percent", contestant=OWN, rounds=(2.0,)),
+        Figures(case=case, name="million_per_s", participant=f"{OWN}, {FEW}", rounds=(2.0,)),
+        Figures(case=case, name="million_per_s", participant=f"{OWN}, {MANY}", rounds=(1.0,)),
+        Figures(case=idle_case(1_000), name="core_percent", participant=OWN, rounds=(2.0,)),
     ]
     throughput, idle = (target.verdict(results) for target in targets(10_000, 1_000))
     assert throughput.startswith("MISSED 10 of 10,000 with data: million_per_s of kwire, all assigned is 0.5")
@@ -27,8 +27,8 @@ def test_its_targets_are_about_kwire_with_many_against_kwire_with_few() -> None:
 @pytest.mark.slow
 def test_partitions_with_and_without_data_of_a_real_broker() -> None:
     results = scale.run(rounds=1, partitions=40, idle=20, records=RECORDS, seconds=0.5)
-    found = {(each.case, each.name, each.contestant): each.median for each in results}
-    for contestant in (OWN, OPPONENT):
+    found = {(each.case, each.name, each.participant): each.median for each in results}
+    for participant in (OWN, PEER):
         for how in (FEW, MANY):
-            assert found[throughput_case(40), "million_per_s", f"{contestant}, {how}"] > 0
-        assert 0 <= found[idle_case(20), "core_percent", contestant] < 100
+            assert found[throughput_case(40), "million_per_s", f"{participant}, {how}"] > 0
+        assert 0 <= found[idle_case(20), "core_percent", participant] < 100

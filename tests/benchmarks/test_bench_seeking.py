@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import cli as benchmarks_cli
-from benchmarks.seeking import CASES, CONTESTANTS, OPPONENT
+from benchmarks.seeking import CASES, PARTICIPANTS, PEER
 from benchmarks.seeking_worker import TASKS, Found, Mover, commit, look_up, rotation
 from benchmarks.turns import OWN
 
@@ -116,6 +116,6 @@ def test_everybody_finds_what_is_sought(tmp_path: Path) -> None:
     ]
     assert benchmarks_cli.main([*arguments, "--json", str(path)]) == 0
     rows = json.loads(path.read_text())["results"]
-    assert {row["contestant"] for row in rows} == set(CONTESTANTS) >= {OWN, OPPONENT}
+    assert {row["participant"] for row in rows} == set(PARTICIPANTS) >= {OWN, PEER}
     assert {row["case"] for row in rows} == {CASES[case] for case in ("look-up", "tail", "backlog", "commit")}
     assert all(row["median"] > 0 for row in rows)

@@ -20,8 +20,8 @@ def test_each_case_has_its_targets() -> None:
 
 
 def test_twice_the_rate_meets_the_target() -> None:
-    def rates(contestant: str, *rounds: float) -> Figures:
-        return Figures(case="w100 noop", name=spark.RATE, contestant=contestant, rounds=rounds)
+    def rates(participant: str, *rounds: float) -> Figures:
+        return Figures(case="w100 noop", name=spark.RATE, participant=participant, rounds=rounds)
 
     (target, _) = spark.targets(["w100"], ["noop"])
     assert target.verdict([rates("kwire", 2.0, 2.2), rates("kafka", 1.0, 1.0)]).startswith("met")

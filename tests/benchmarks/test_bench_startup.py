@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from benchmarks import startup
-from benchmarks.startup import IMPORT, IN_GROUP, INTERPRETER, OPPONENT, TARGETS, less_interpreter, timed
+from benchmarks.startup import IMPORT, IN_GROUP, INTERPRETER, PEER, TARGETS, less_interpreter, timed
 from benchmarks.throughput.turn import WrongAnswerError
 from benchmarks.turns import OWN, Figures
 
 
 def test_what_python_takes_by_itself_is_taken_off_round_by_round() -> None:
     results = [
-        Figures(case=IMPORT, name="wall_ms", contestant=INTERPRETER, rounds=(10.0, 20.0)),
-        Figures(case=IMPORT, name="wall_ms", contestant=OWN, rounds=(110.0, 130.0)),
+        Figures(case=IMPORT, name="wall_ms", participant=INTERPRETER, rounds=(10.0, 20.0)),
+        Figures(case=IMPORT, name="wall_ms", participant=OWN, rounds=(110.0, 130.0)),
     ]
     (own,) = less_interpreter(results)
-    assert (own.contestant, own.rounds) == (OWN, (100.0, 110.0))
+    assert (own.participant, own.rounds) == (OWN, (100.0, 110.0))
 
 
 def test_a_program_that_prints_something_else_has_no_time() -> None:
@@ -30,5 +30,5 @@ def test_a_program_that_prints_something_else_has_no_time() -> None:
 def test_the_first_record_of_a_real_broker_is_timed() -> None:
     results = startup.run(rounds=1)
     assert all(target.verdict(results).split()[0] in ("met", "MISSED") for target in TARGETS)
-    assert {each.contestant for each in results} >= {OWN, OPPONENT, "numpy"}
-    assert {each.contestant for each in results if each.case == IN_GROUP} == set(startup.MEMBERS)
+    assert {each.participant for each in results} >= {OWN, PEER, "numpy"}
+    assert {each.participant for each in results if each.case == IN_GROUP} == set(startup.MEMBERS)

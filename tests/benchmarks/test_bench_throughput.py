@@ -24,12 +24,12 @@ from benchmarks.throughput.reader import Reading, StalledError, touch
 from benchmarks.throughput.report import misses, paired, panels, print_table
 from benchmarks.throughput.topics import CASES, HEADERS, Content, sum_of_offsets, values
 from benchmarks.throughput.turn import (
+    CLIENTS,
     COLUMNS,
-    CONTENDERS,
     JAVA,
     POLL,
     ROWS,
-    Contender,
+    Client,
     Spent,
     Turn,
     WrongAnswerError,
@@ -45,12 +45,12 @@ def turn(rate: float, *, cpu_s: float = 2.0, peak_bytes: int = 50_000_000) -> Tu
     return Turn(rate=rate, steady_rate=rate * 1.5, cpu_s=cpu_s, peak_bytes=peak_bytes)
 
 
-def result(contender: Contender, *rates: float | None, case: str = "plain", failures: tuple[str, ...] = ()) -> Result:
+def result(client: Client, *rates: float | None, case: str = "plain", failures: tuple[str, ...] = ()) -> Result:
     return Result(
         case=case,
         title=CASES[case].title,
-        contender=contender.name,
-        contender_title=contender.title,
+        client=client.name,
+        client_title=client.title,
         content=CONTENT,
         turns=tuple(None if rate is None else turn(rate) for rate in rates),
         failures=failures,
@@ -147,8 +147,8 @@ def test_a_reader_that_gets_nothing_more_gives_up(ticks: Ticks) -> None:
 
 
 def test_there_is_a_reader_for_everybody_but_java() -> None:
-    named = {contender.name for contender in (*CONTENDERS, *event_loops.CONTENDERS, *adapters.PROGRAMS)}
-    assert named - {JAVA.name} == reader.CONTENDERS.keys()
+    named = {client.name for client in (*CLIENTS, *event_loops.CLIENTS, *adapters.PROGRAMS)}
+    assert named - {JAVA.name} == reader.CLIENTS.keys()
 
 
 # --- a turn ----------------------------------------------------------------------------------------------------------
@@ -223,13 +223,13 @@ class Nothing:
         pass
 
 
-def test_contenders_take_turns_and_a_wrong_answer_fails_its_round_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clients_take_turns_and_a_wrong_answer_fails_its_round_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
 
     def take(
-        contender: Contender, servers: str, topic: str, content: Content, extra: Mapping[str, object] | None = None
+        client: Client, servers: str, topic: str, content: Content, extra: Mapping[str, object] | None = None
     ) -> Turn:
-        order.append(contender.name)
+        order.append(client.name)
         if len(order) == 4:
             raise WrongAnswerError("one too few")
         return turn(float(len(order)))
@@ -237,7 +237,7 @@ def test_contenders_take_turns_and_a_wrong_answer_fails_its_round_alone(monkeypa
     monkeypatch.setattr(throughput, "take", take)
     monkeypatch.setattr(throughput, "written", lambda *arguments: CONTENT)
     monkeypatch.setattr(throughput, "AdminClient", lambda settings: Nothing())
-    own, java = measure_case(CASES["plain"], "localhost:1", rounds=2, scale=1.0, contenders=(ROWS, JAVA))
+    own, java = measure_case(CASES["plain"], "localhost:1", rounds=2, scale=1.0, clients=(ROWS, JAVA))
     assert order == ["confluent-consume", "kwire-rows", "java", "kwire-rows", "java"]  # the first warms up
     assert (own.turns, own.failures) == ((turn(2.0), None), ("one too few",))
     assert (java.turns, java.failures) == ((turn(3.0), turn(5.0)), ())
@@ -329,7 +329,7 @@ def test_clients_that_are_not_tuned_have_targets_of_their_own(
     asked: list[object] = []
 
     def run(**options: object) -> list[Result]:
-        asked.append((options["contenders"], options["defaults"]))
+        asked.append((options["clients"], options["defaults"]))
         return [result(COLUMNS, 140.0), result(JAVA, 100.0)]
 
     monkeypatch.setattr(throughput, "run", run)

@@ -19,15 +19,15 @@ from kwire.testing.kafka.jars import cache_dir
 TOP = Path(__file__).resolve().parent.parent
 
 
-class OpponentError(Exception):
-    """An opponent cannot be installed; the message says why and what to do."""
+class PeerError(Exception):
+    """A peer cannot be installed; the message says why and what to do."""
 
 
 def ensure(requirements: str) -> Path:
     """The directory with everything that a requirements file names.
 
     Raises:
-        OpponentError: pip failed.
+        PeerError: pip failed.
     """
     source = TOP / requirements
     state = f"{sys.version}\n{source.read_text()}"
@@ -50,5 +50,5 @@ def _install(source: Path, target: Path) -> None:
     done = subprocess.run([*pip, "--target", str(unfinished), "-r", str(source)], stdout=sys.stderr, check=False)
     if done.returncode:
         shutil.rmtree(unfinished, ignore_errors=True)
-        raise OpponentError(f"cannot install {source.name}: pip failed, see above; it has to reach a package index")
+        raise PeerError(f"cannot install {source.name}: pip failed, see above; it has to reach a package index")
     unfinished.rename(target)
