@@ -2,9 +2,9 @@
 
 Real broker, records flowing to all partitions. In each setting every library has a group and a topic of its own. Joins
 are timed in one group after the other, then leaves; kills, which are nearly all waiting for the session to end, in the
-groups of all libraries at once. Settings in which everything takes seconds run at the same time and share a stage:
-while sessions end in one, another has its joins and leaves, still one by one, and nothing else takes place. A setting
-with quick heartbeats has the machine for itself.
+groups of all libraries at once. Settings in which everything takes seconds run at the same time: while sessions end in
+one, another has its joins and leaves, still one by one, and nothing else takes place. A setting with quick heartbeats
+has the machine for itself.
 
 What a rebalance mostly waits for is the next heartbeat. So rounds are made to differ by seconds, and libraries within a
 round by milliseconds: the moment of each event is chosen by the heartbeats that members really send, as seen by the
@@ -128,9 +128,12 @@ def run(*, rounds: int, chosen: Sequence[Setting] | None = None, logs: Path | No
         bootstrap_servers = stack.enter_context(tapped_cluster(tap, classes)).bootstrap_servers
         flow = stack.enter_context(Flow(bootstrap_servers, PARTITIONS))
         for settings in sharing(chosen or offered()):
-            stage = Stage()
-            testbeds = [Testbed(setting, commands, bootstrap_servers, flow, tap, stage, logs) for setting in settings]
-            results += run_together(testbeds, stage, rounds)
+            exclusive_turn = ExclusiveTurn()
+            runs = [
+                SettingRun(setting, commands, bootstrap_servers, flow, tap, exclusive_turn, logs)
+                for setting in settings
+            ]
+            results += run_together(runs, exclusive_turn, rounds)
     return results
 
 
@@ -141,26 +144,26 @@ def sharing(settings: Sequence[Setting]) -> list[list[Setting]]:
     return [slow, *quick] if slow else quick
 
 
-def run_together(testbeds: Sequence[Running], stage: Stage, rounds: int) -> list[Result]:
+def run_together(runs: Sequence[Running], exclusive_turn: ExclusiveTurn, rounds: int) -> list[Result]:
     """Their results in order. The first error ends them all."""
-    with ThreadPoolExecutor(max_workers=len(testbeds)) as threads:
-        running = [threads.submit(testbed.run, rounds) for testbed in testbeds]
+    with ThreadPoolExecutor(max_workers=len(runs)) as threads:
+        running = [threads.submit(run.run, rounds) for run in runs]
         try:
             for each in as_completed(running):
                 each.result()
         finally:
-            stage.is_over = True
+            exclusive_turn.is_over = True
     return [result for each in running for result in each.result()]
 
 
 class Running(Protocol):
-    """What `run_together` runs: an `Testbed`."""
+    """What `run_together` runs: a `SettingRun`."""
 
     def run(self, rounds: int) -> list[Result]: ...
 
 
-class Stage:
-    """Held by the one testbed that does anything but wait for the dead to be missed."""
+class ExclusiveTurn:
+    """A lock: one run at a time makes events; the others wait for sessions to time out."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -173,10 +176,8 @@ def tapped_cluster(tap: Tap, classes: Path) -> KafkaCluster:
     return KafkaCluster(settings=tap.settings, class_path=[classes])
 
 
-class Testbed:
-    """One setting: a group for each library, and their turns."""
-
-    __test__ = False  # for pytest, which takes it for a test by its name
+class SettingRun:
+    """The run of one setting: a group for each library, and their turns."""
 
     def __init__(
         self,
@@ -185,7 +186,7 @@ class Testbed:
         bootstrap_servers: str,
         flow: Flow,
         tap: Tap,
-        stage: Stage,
+        exclusive_turn: ExclusiveTurn,
         logs: Path | None,
     ) -> None:
         self._setting = setting
@@ -193,7 +194,7 @@ class Testbed:
         self._bootstrap_servers = bootstrap_servers
         self._flow = flow
         self._tap = tap
-        self._stage = stage
+        self._exclusive_turn = exclusive_turn
         self._logs = logs
         self._groups: dict[str, Group] = {}
         self._took_ms: dict[tuple[str, str], list[float | None]] = {(e, c): [] for e in EVENTS for c in PARTICIPANTS}
@@ -205,7 +206,7 @@ class Testbed:
         with ExitStack() as stack:
             stack.callback(self._close)
             together = stack.enter_context(ThreadPoolExecutor())
-            with self._stage.lock:
+            with self._exclusive_turn.lock:
                 list(together.map(self._start, PARTICIPANTS))
             for turn in range(rounds):
                 self._round(together, turn, {event: plans[event][turn] for event in EVENTS})
@@ -223,7 +224,7 @@ class Testbed:
         ]
 
     def _round(self, together: ThreadPoolExecutor, turn: int, left: Mapping[str, float]) -> None:
-        with self._stage.lock:
+        with self._exclusive_turn.lock:
             if turn > 0:
                 list(together.map(self._replace, self._groups.values()))
             print(f"{self._setting.title}: round {turn + 1}", file=sys.stderr)
@@ -256,14 +257,14 @@ class Testbed:
         return group
 
     def _replace(self, group: Group) -> None:
-        if self._stage.is_over:
+        if self._exclusive_turn.is_over:
             return
         with self._flow.to(group.topic):
             group.replace()
 
     def _turn(self, participant: str, event: str, left: float) -> None:
         """Time one event. A group that gets stuck is replaced by a new one."""
-        if self._stage.is_over:
+        if self._exclusive_turn.is_over:
             return
         group = self._groups[participant]
         act = {"join": group.join, "leave": group.leave, "kill": group.kill}[event]

@@ -16,7 +16,7 @@ from benchmarks import cli as benchmarks_cli
 from benchmarks.rebalance import measure as rebalance
 from benchmarks.rebalance.group import StuckError
 from benchmarks.rebalance.ledger import Ledger, Line
-from benchmarks.rebalance.measure import SETTINGS, Stage, offered, run_together, sharing
+from benchmarks.rebalance.measure import SETTINGS, ExclusiveTurn, offered, run_together, sharing
 from benchmarks.rebalance.member import POLL_S, consume, poll_s
 from benchmarks.rebalance.report import Result, misses, print_table, ratio
 from kwire import ConsumerConfig
@@ -123,25 +123,25 @@ def test_settings_of_seconds_share_their_time_and_a_quick_one_is_alone() -> None
 
 
 class Waiting:
-    """A testbed that goes on until everything is over, or fails at once."""
+    """A run that goes on until everything is over, or fails at once."""
 
-    def __init__(self, stage: Stage, error: Exception | None = None) -> None:
-        self._stage = stage
+    def __init__(self, exclusive_turn: ExclusiveTurn, error: Exception | None = None) -> None:
+        self._exclusive_turn = exclusive_turn
         self._error = error
 
     def run(self, rounds: int) -> list[Result]:
         if self._error is not None:
             raise self._error
-        while not self._stage.is_over:
+        while not self._exclusive_turn.is_over:
             time.sleep(0.001)
         return []
 
 
 def test_when_one_setting_fails_the_others_do_not_go_on() -> None:
-    stage = Stage()
-    testbeds = [Waiting(stage), Waiting(stage, StuckError("why"))]
+    exclusive_turn = ExclusiveTurn()
+    runs = [Waiting(exclusive_turn), Waiting(exclusive_turn, StuckError("why"))]
     with pytest.raises(StuckError, match="why"):
-        run_together(testbeds, stage, rounds=9)
+        run_together(runs, exclusive_turn, rounds=9)
 
 
 # --- the members -----------------------------------------------------------------------------------------------------

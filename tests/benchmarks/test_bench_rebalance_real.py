@@ -10,7 +10,7 @@ import pytest
 from benchmarks.rebalance import measure as rebalance
 from benchmarks.rebalance.flow import Flow
 from benchmarks.rebalance.group import PARTITIONS, python_member
-from benchmarks.rebalance.measure import SETTINGS, Stage, Testbed, run_together, tapped_cluster
+from benchmarks.rebalance.measure import SETTINGS, ExclusiveTurn, SettingRun, run_together, tapped_cluster
 from benchmarks.rebalance.report import EVENTS, OWN
 from benchmarks.rebalance.tap import Tap
 
@@ -32,10 +32,10 @@ def test_every_event_is_timed_and_the_members_logs_are_kept(tmp_path: Path, monk
         tapped_cluster(tap, tmp_path) as kafka,
         Flow(kafka.bootstrap_servers, PARTITIONS) as flow,
     ):
-        stage = Stage()
+        exclusive_turn = ExclusiveTurn()
         commands = {OWN: python_member(OWN)}
-        testbed = Testbed(setting, commands, kafka.bootstrap_servers, flow, tap, stage, tmp_path)
-        results = run_together([testbed], stage, rounds=1)
+        run = SettingRun(setting, commands, kafka.bootstrap_servers, flow, tap, exclusive_turn, tmp_path)
+        results = run_together([run], exclusive_turn, rounds=1)
     assert [result.event for result in results] == list(EVENTS)
     for result in results:
         assert result.failures == ()
