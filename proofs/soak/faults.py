@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 from kwire.testing.faults.proxies.toxics import Bandwidth, Latency
 from kwire.testing.kafka.guard import GuardOrder
-from proofs.soak.bed import BROKERS, SESSION_MS
 from proofs.soak.member import WAYS
+from proofs.soak.testbed import BROKERS, SESSION_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from kwire.testing.faults.proxies.toxics import Toxic
-    from proofs.soak.bed import Bed
     from proofs.soak.group import Group
+    from proofs.soak.testbed import Testbed
 
 LASTS_S = 20.0
 FROZEN_S = 1.5 * SESSION_MS / 1000
@@ -56,9 +56,9 @@ class Faults:
     """
 
     def __init__(
-        self, bed: Bed, group: Group, *, every_s: float, warm_s: float, seed: int, now_s: Callable[[], float]
+        self, testbed: Testbed, group: Group, *, every_s: float, warm_s: float, seed: int, now_s: Callable[[], float]
     ) -> None:
-        self._bed, self._group = bed, group
+        self._testbed, self._group = testbed, group
         self._every_s, self._warm_s, self._now_s = every_s, warm_s, now_s
         self._chance = random.Random(seed)
         self._stopping = threading.Event()
@@ -123,12 +123,12 @@ class Faults:
 
     def _broker_killed(self) -> None:
         broker = self._broker()
-        self._bed.cluster.kill_broker(broker)
+        self._testbed.cluster.kill_broker(broker)
         time.sleep(LASTS_S)
-        self._bed.cluster.start_broker(broker)
+        self._testbed.cluster.start_broker(broker)
 
     def _broker_restarted(self) -> None:
-        self._bed.cluster.restart_broker(self._broker())
+        self._testbed.cluster.restart_broker(self._broker())
 
     def _certificates_renewed(self) -> None:
         """The clients' file and the brokers'; all brokers are started again, one after the other.
@@ -137,10 +137,10 @@ class Faults:
             AssertionError: a broker shows the former one.
         """
         before = self._shown(0)
-        self._bed.renew_client_certificate()
-        self._bed.cluster.renew_certificate()
+        self._testbed.renew_client_certificate()
+        self._testbed.cluster.renew_certificate()
         for broker in range(BROKERS):
-            self._bed.cluster.restart_broker(broker)
+            self._testbed.cluster.restart_broker(broker)
             assert self._shown(broker) != before, f"broker {broker} shows its former certificate"
 
     def _shown(self, broker: int) -> str:
@@ -148,7 +148,7 @@ class Faults:
         until_s = time.monotonic() + LASTS_S
         while True:
             try:
-                return ssl.get_server_certificate(self._bed.cluster.client_addresses[broker], timeout=LASTS_S)
+                return ssl.get_server_certificate(self._testbed.cluster.client_addresses[broker], timeout=LASTS_S)
             except OSError:
                 if time.monotonic() > until_s:
                     raise
@@ -157,13 +157,13 @@ class Faults:
     # --- the network --------------------------------------------------------------------------------------------
 
     def _broker_cut_off(self) -> None:
-        proxy = self._bed.proxies[self._broker()]
+        proxy = self._testbed.proxies[self._broker()]
         proxy.cut_off()
         time.sleep(CUT_OFF_S)
         proxy.heal()
 
     def _connections_reset(self) -> None:
-        for proxy in self._bed.proxies:
+        for proxy in self._testbed.proxies:
             proxy.hang_up(abruptly=True)
 
     def _network_slow(self) -> None:
@@ -173,10 +173,10 @@ class Faults:
         self._network_has(Bandwidth(rate_kb_per_s=NARROW_KB_PER_S))
 
     def _network_has(self, toxic: Toxic) -> None:
-        for proxy in self._bed.proxies:
+        for proxy in self._testbed.proxies:
             proxy.toxics(toxic)
         time.sleep(LASTS_S)
-        self._bed.proxies.heal()
+        self._testbed.proxies.heal()
 
     # --- members ------------------------------------------------------------------------------------------------
 

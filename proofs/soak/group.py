@@ -18,7 +18,7 @@ from proofs.soak.member import CONTROL, GUEST, WAYS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from proofs.soak.bed import Bed
+    from proofs.soak.testbed import Testbed
 
 TOP = Path(__file__).parents[2]
 CLOSES_WITHIN_S = 60.0
@@ -76,8 +76,8 @@ class Group:
         watch: is given what each tells, with the time left out: it is now.
     """
 
-    def __init__(self, bed: Bed, protocol: str, watch: Callable[[Told], None]) -> None:
-        self._bed, self._protocol, self._watch = bed, protocol, watch
+    def __init__(self, testbed: Testbed, protocol: str, watch: Callable[[Told], None]) -> None:
+        self._testbed, self._protocol, self._watch = testbed, protocol, watch
         self._lock = threading.Lock()
         self._started = 0
         self.coverage: defaultdict[int, Coverage] = defaultdict(Coverage)
@@ -129,9 +129,9 @@ class Group:
     def _start(self, way: str) -> Member:
         client, group = ("confluent", "control") if way == CONTROL else ("kwire", "soak")
         self._started += 1
-        settings = self._bed.settings(client, group, self._protocol)
-        directory = self._bed.directory / f"{way}-{self._started}"
-        member = Member(way, self._bed.topic, settings, directory, self._hear)
+        settings = self._testbed.settings(client, group, self._protocol)
+        directory = self._testbed.directory / f"{way}-{self._started}"
+        member = Member(way, self._testbed.topic, settings, directory, self._hear)
         self.members[way] = member
         return member
 

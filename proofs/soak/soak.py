@@ -22,12 +22,12 @@ import typer
 
 from kwire.testing.kafka import ClusterError
 from kwire.testing.kafka.jars import KAFKA_VERSION
-from proofs.soak.bed import PARTITIONS, Bed, bed
 from proofs.soak.faults import Faults
 from proofs.soak.group import Group
 from proofs.soak.member import CONTROL, TELL_EVERY_S, WAYS
 from proofs.soak.picture import draw
 from proofs.soak.slopes import FIGURES, Verdict, judge
+from proofs.soak.testbed import PARTITIONS, Testbed, prepared_testbed
 from proofs.soak.watch import CPU_OVER_S, Watch
 from proofs.soak.writer import Writer
 from tools.evidence import DOCS, Figure, NotMet, Result, commit, today, write_result
@@ -84,17 +84,17 @@ class Outcome:
 class Run:
     """One run, from the start of the members to the judgement."""
 
-    def __init__(self, bed: Bed, plan: Plan) -> None:
+    def __init__(self, testbed: Testbed, plan: Plan) -> None:
         began_s = time.monotonic()
         self._now_s: Callable[[], float] = lambda: time.monotonic() - began_s
-        self._bed, self._plan = bed, plan
+        self._testbed, self._plan = testbed, plan
         self._watch = Watch(self._now_s)
-        self._group = Group(bed, plan.protocol, self._watch.hear)
+        self._group = Group(testbed, plan.protocol, self._watch.hear)
         self._faults = Faults(
-            bed, self._group, every_s=plan.every_s, warm_s=plan.warm_s, seed=plan.seed, now_s=self._now_s
+            testbed, self._group, every_s=plan.every_s, warm_s=plan.warm_s, seed=plan.seed, now_s=self._now_s
         )
         self._writer = Writer(
-            bed.cluster.direct_servers, bed.topic, PARTITIONS, per_second=plan.per_second, seed=plan.seed
+            testbed.cluster.direct_servers, testbed.topic, PARTITIONS, per_second=plan.per_second, seed=plan.seed
         )
         self._acknowledged: list[tuple[float, tuple[int, ...]]] = []
         self._stuck: dict[int, str] = {}
@@ -215,7 +215,7 @@ def soak(
     """Hours of reading, with a fault every few minutes: nothing may be lost, stuck, or grow."""
     plan = Plan(hours=hours, per_second=per_second, every_s=every_s, protocol=protocol, seed=seed)
     try:
-        with bed() as made:
+        with prepared_testbed() as made:
             outcome = Run(made, plan).go()
     except ClusterError as error:
         print(f"scripts/soak: {error}", file=sys.stderr)

@@ -301,9 +301,9 @@ def test_a_broker_that_does_not_listen_yet_is_asked_again_for_its_certificate(mo
         return answer
 
     monkeypatch.setattr("ssl.get_server_certificate", asked)
-    bed: Any = SimpleNamespace(cluster=SimpleNamespace(client_addresses=[("127.0.0.1", 9093)]))
+    testbed: Any = SimpleNamespace(cluster=SimpleNamespace(client_addresses=[("127.0.0.1", 9093)]))
     group: Any = SimpleNamespace()
-    faults = Faults(bed, group, every_s=1, warm_s=1, seed=1, now_s=time.monotonic)
+    faults = Faults(testbed, group, every_s=1, warm_s=1, seed=1, now_s=time.monotonic)
     assert faults._shown(0) == "PEM"
 
 

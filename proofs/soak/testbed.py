@@ -40,7 +40,7 @@ TOPIC_SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bed:
+class Testbed:
     """The testbed of a soak.
 
     Args:
@@ -80,7 +80,7 @@ class Bed:
 
 
 @contextmanager
-def bed() -> Iterator[Bed]:
+def prepared_testbed() -> Iterator[Testbed]:
     with (
         tempfile.TemporaryDirectory(prefix="kwire-soak-") as folder,
         ProxiedBrokers(BROKERS, cache=cache_dir(), is_encrypted=True) as proxies,
@@ -89,7 +89,7 @@ def bed() -> Iterator[Bed]:
         proxies.lead_to(cluster.client_addresses)
         topic = f"soak-{uuid4().hex[:8]}"
         make_topic(cluster.direct_servers, topic, PARTITIONS, BROKERS, TOPIC_SETTINGS)
-        made = Bed(
+        made = Testbed(
             cluster=cluster,
             proxies=proxies,
             topic=topic,
