@@ -20,7 +20,7 @@ from kwire.testing.kafka.jars import KAFKA_VERSION, cache_dir
 from proofs.kafkatest.cases import Case, collect
 from proofs.kafkatest.installation import install
 from proofs.kafkatest.results import Results, applicable
-from proofs.kafkatest.running import TOP, Bench, Client, Outcome, check_machine, run_case, write_commands
+from proofs.kafkatest.running import TOP, Client, Folders, Outcome, check_machine, run_case, write_commands
 from proofs.kafkatest.sources import copy_tests, find_checkout, identity
 from tools import evidence_docs
 from tools.environment import KAFKATEST, prepare
@@ -65,8 +65,8 @@ def _kafkatest(
     write: bool,
     list_only: bool,
 ) -> Sequence[str]:
-    bench = prepare_bench(source, kafka)
-    cases = collect(bench.ducktape, bench.tests, bench.runs / "collected")
+    folders = prepare_folders(source, kafka)
+    cases = collect(folders.ducktape, folders.tests, folders.runs / "collected")
     wanted = [case for case in applicable(cases) if is_wanted(case, only)]
     if list_only:
         print("\n".join(str(case) for case in wanted))
@@ -76,14 +76,14 @@ def _kafkatest(
     results.describe(date=today, kafka=kafka, ducktape=ducktape_version(), **identity(source))
     results.expect(cases)
     return list(
-        run_all(wanted, client or (Client.KWIRE, Client.JAVA), bench, results, tries=tries, left=left, write=write)
+        run_all(wanted, client or (Client.KWIRE, Client.JAVA), folders, results, tries=tries, left=left, write=write)
     )
 
 
 def run_all(
     cases: Sequence[Case],
     clients: Sequence[Client],
-    bench: Bench,
+    folders: Folders,
     results: Results,
     *,
     tries: int,
@@ -95,7 +95,7 @@ def run_all(
         for client in clients:
             if left and results.has_passed(case, client):
                 continue
-            outcome = run_case(case, client, bench, tries=tries)
+            outcome = run_case(case, client, folders, tries=tries)
             results.add(case, client, outcome)
             if write:
                 results.write()
@@ -123,22 +123,22 @@ def alone(folder: Path = RUNS) -> Iterator[None]:
         yield
 
 
-def prepare_bench(source: Path, kafka: str) -> Bench:
+def prepare_folders(source: Path, kafka: str) -> Folders:
     """The tests, Kafka and ducktape, beside what earlier runs left of failures."""
     for part in ("tests", "installations", "commands", "runs/collected"):
         shutil.rmtree(RUNS / part, ignore_errors=True)
-    bench = Bench(
+    folders = Folders(
         ducktape=TOP / prepare(TOP, KAFKATEST),
         tests=RUNS / "tests",
         installations=RUNS / "installations",
         commands=RUNS / "commands",
         runs=RUNS / "runs",
     )
-    bench.runs.mkdir(parents=True, exist_ok=True)
-    copy_tests(source, bench.tests)
-    install(kafka, source, bench.installations / "kafka-dev")
-    write_commands(bench.commands)
-    return bench
+    folders.runs.mkdir(parents=True, exist_ok=True)
+    copy_tests(source, folders.tests)
+    install(kafka, source, folders.installations / "kafka-dev")
+    write_commands(folders.commands)
+    return folders
 
 
 def ducktape_version() -> str:

@@ -63,8 +63,8 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
-    """What all tests are run with."""
+class Folders:
+    """The folders that all tests share, and the Python of ducktape's environment."""
 
     ducktape: Path
     tests: Path
@@ -95,33 +95,33 @@ def write_commands(folder: Path) -> None:
     sudo.chmod(0o755)
 
 
-def run_case(case: Case, client: Client, bench: Bench, *, tries: int) -> Outcome:
+def run_case(case: Case, client: Client, folders: Folders, *, tries: int) -> Outcome:
     """Until it passes, or has failed so often. The files of the last failure are kept.
 
     Raises:
         ClusterError: there is no report: ducktape did not run.
     """
-    outcome = _run_once(case, client, bench, attempt=1)
+    outcome = _run_once(case, client, folders, attempt=1)
     for attempt in range(2, tries + 1):
         if outcome.passed:
             break
-        outcome = _run_once(case, client, bench, attempt=attempt)
+        outcome = _run_once(case, client, folders, attempt=attempt)
     return outcome
 
 
-def _run_once(case: Case, client: Client, bench: Bench, *, attempt: int) -> Outcome:
-    folder = bench.runs / f"{case.function}-{client.value}"
+def _run_once(case: Case, client: Client, folders: Folders, *, attempt: int) -> Outcome:
+    folder = folders.runs / f"{case.function}-{client.value}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     plan = Plan(
-        ducktape=str(bench.ducktape),
+        ducktape=str(folders.ducktape),
         machines=MACHINES,
         folder=str(folder),
-        tests=str(bench.tests),
+        tests=str(folders.tests),
         repository=str(TOP),
-        commands=str(bench.commands),
+        commands=str(folders.commands),
         symbol=case.symbol,
-        globals=globals_for(client, bench),
+        globals=globals_for(client, folders),
     )
     plan.write_to(folder / "plan.json")
     _drive(folder)
@@ -129,7 +129,7 @@ def _run_once(case: Case, client: Client, bench: Bench, *, attempt: int) -> Outc
     if outcome.passed:
         shutil.rmtree(folder, ignore_errors=True)
     else:
-        folder.rename(_free_name(bench.runs / f"failed-{folder.name}"))
+        folder.rename(_free_name(folders.runs / f"failed-{folder.name}"))
     return outcome
 
 
@@ -150,11 +150,11 @@ def _drive(folder: Path) -> None:
             started.wait()
 
 
-def globals_for(client: Client, bench: Bench) -> dict[str, object]:
+def globals_for(client: Client, folders: Folders) -> dict[str, object]:
     """What the tests are told. Kafka's plug-in for other clients takes what to run from here."""
     found: dict[str, object] = {
         "kafka-path-resolver": "proofs.kafkatest.in_ducktape.layout.InstalledKafka",
-        "kafka-installations": str(bench.installations),
+        "kafka-installations": str(folders.installations),
     }
     if client in PLUG_INS:
         found["VerifiableConsumer"] = {

@@ -15,7 +15,7 @@ from proofs.kafkatest import running
 from proofs.kafkatest.cases import Case, not_applicable, parse_collected
 from proofs.kafkatest.installation import follow_moves
 from proofs.kafkatest.results import BEGIN, END, Results
-from proofs.kafkatest.running import Bench, Client, Outcome, globals_for, read_report
+from proofs.kafkatest.running import Client, Folders, Outcome, globals_for, read_report
 from proofs.kafkatest.sources import CHANGES, NoTestsError, apply, copy_tests, find_checkout
 from proofs.kafkatest.start_kwire import for_kwire
 
@@ -137,16 +137,16 @@ def test_results_of_another_kafka_are_forgotten(results: Results) -> None:
     assert not results.has_passed(BOUNCE, Client.KWIRE)
 
 
-def bench(folder: Path) -> Bench:
-    return Bench(ducktape=folder, tests=folder, installations=folder, commands=folder, runs=folder)
+def folders(folder: Path) -> Folders:
+    return Folders(ducktape=folder, tests=folder, installations=folder, commands=folder, runs=folder)
 
 
 def test_kwire_takes_part_by_kafkas_plug_in_for_other_clients(tmp_path: Path) -> None:
-    plugged_in = globals_for(Client.KWIRE, bench(tmp_path))["VerifiableConsumer"]
+    plugged_in = globals_for(Client.KWIRE, folders(tmp_path))["VerifiableConsumer"]
     assert isinstance(plugged_in, dict)
     assert plugged_in["class"] == "kafkatest.services.verifiable_client.VerifiableClientApp"
     assert Path(str(plugged_in["exec_cmd"]).split()[-1]).exists()
-    assert "VerifiableConsumer" not in globals_for(Client.JAVA, bench(tmp_path))
+    assert "VerifiableConsumer" not in globals_for(Client.JAVA, folders(tmp_path))
 
 
 def test_an_outcome_is_read_from_ducktapes_report(tmp_path: Path) -> None:
