@@ -15,193 +15,193 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from proofs.spark_answers.stage import Stage, Story
+    from proofs.spark_answers.player import Player, Story
 
 ROUNDS_OF_STRESS = 8
 LOST = {"failOnDataLoss": "false"}
 
 
-def topics_come_and_go(stage: Stage) -> None:
-    stage.make("a", 2, 20)
-    stage.run({**stage.pattern, **LOST})
-    stage.make("b", 3, 30)
-    stage.run({**stage.pattern, **LOST})
-    stage.topics.remove(stage.name("a"))
-    stage.fill("b", 3, 9, first=30)
-    stage.run({**stage.pattern, **LOST})
+def topics_come_and_go(player: Player) -> None:
+    player.make("a", 2, 20)
+    player.run({**player.pattern, **LOST})
+    player.make("b", 3, 30)
+    player.run({**player.pattern, **LOST})
+    player.topics.remove(player.name("a"))
+    player.fill("b", 3, 9, first=30)
+    player.run({**player.pattern, **LOST})
 
 
-def a_topic_is_gone(stage: Stage) -> None:
-    stage.make("a", 2, 20)
-    stage.make("b", 1, 5)
-    stage.run(stage.pattern)
-    stage.topics.remove(stage.name("a"))
-    stage.fill("b", 1, 5, first=5)
-    stage.run(stage.pattern)
+def a_topic_is_gone(player: Player) -> None:
+    player.make("a", 2, 20)
+    player.make("b", 1, 5)
+    player.run(player.pattern)
+    player.topics.remove(player.name("a"))
+    player.fill("b", 1, 5, first=5)
+    player.run(player.pattern)
 
 
-def a_topic_is_another(stage: Stage, records: int, options: dict[str, str], *, by_pattern: bool) -> None:
+def a_topic_is_another(player: Player, records: int, options: dict[str, str], *, by_pattern: bool) -> None:
     """Its name is the same: with fewer records than were read of it, and with more."""
-    given = {**(stage.pattern if by_pattern else stage.of("a")), **options}
-    stage.make("a", 1, 20)
-    stage.run(given)
-    stage.topics.remove(stage.name("a"))
-    stage.make("a", 1, records)
-    stage.run(given)
-    stage.fill("a", 1, 30, first=records)
-    stage.run(given)
+    given = {**(player.pattern if by_pattern else player.of("a")), **options}
+    player.make("a", 1, 20)
+    player.run(given)
+    player.topics.remove(player.name("a"))
+    player.make("a", 1, records)
+    player.run(given)
+    player.fill("a", 1, 30, first=records)
+    player.run(given)
 
 
-def a_topic_is_another_within_a_run(stage: Stage, partitions: int, records: int, options: dict[str, str]) -> None:
+def a_topic_is_another_within_a_run(player: Player, partitions: int, records: int, options: dict[str, str]) -> None:
     """What there was when the run began is all it reads, and is not there any more."""
-    stage.make("a", 3, 21)
+    player.make("a", 3, 21)
 
     def replace() -> None:
-        stage.topics.remove(stage.name("a"))
-        stage.make("a", partitions, records)
+        player.topics.remove(player.name("a"))
+        player.make("a", partitions, records)
 
-    stage.run({**stage.of("a"), **options, "maxOffsetsPerTrigger": "6"}, behind_first=replace)
+    player.run({**player.of("a"), **options, "maxOffsetsPerTrigger": "6"}, behind_first=replace)
 
 
-def partitions_are_added(stage: Stage) -> None:
+def partitions_are_added(player: Player) -> None:
     """Empty at first."""
-    stage.make("a", 1, 20)
-    stage.run(stage.of("a"))
-    stage.topics.grow(stage.name("a"), 3)
-    stage.run(stage.of("a"))
-    stage.fill("a", 3, 30, first=20)
-    stage.run({**stage.of("a"), "maxOffsetsPerTrigger": "7"})
+    player.make("a", 1, 20)
+    player.run(player.of("a"))
+    player.topics.grow(player.name("a"), 3)
+    player.run(player.of("a"))
+    player.fill("a", 3, 30, first=20)
+    player.run({**player.of("a"), "maxOffsetsPerTrigger": "7"})
 
 
-def partitions_are_added_behind_a_batch_that_failed(stage: Stage, *, is_first: bool, knows_checkpoint: bool) -> None:
+def partitions_are_added_behind_a_batch_that_failed(player: Player, *, is_first: bool, knows_checkpoint: bool) -> None:
     """SPARK-53560: the batch is planned and not through, and is planned again as it was."""
-    stage.make("a", 1, 20)
+    player.make("a", 1, 20)
     if not is_first:
-        stage.run(stage.of("a"), knows_checkpoint=knows_checkpoint)
-        stage.fill("a", 1, 20, first=20)
-    stage.run(stage.of("a"), first_fails=True, knows_checkpoint=knows_checkpoint)
-    stage.topics.grow(stage.name("a"), 3)
-    stage.fill("a", 3, 30, first=40)
-    stage.run(stage.of("a"), knows_checkpoint=knows_checkpoint)
-    stage.run(stage.of("a"), knows_checkpoint=knows_checkpoint)
+        player.run(player.of("a"), knows_checkpoint=knows_checkpoint)
+        player.fill("a", 1, 20, first=20)
+    player.run(player.of("a"), first_fails=True, knows_checkpoint=knows_checkpoint)
+    player.topics.grow(player.name("a"), 3)
+    player.fill("a", 3, 30, first=40)
+    player.run(player.of("a"), knows_checkpoint=knows_checkpoint)
+    player.run(player.of("a"), knows_checkpoint=knows_checkpoint)
 
 
-def retention_between_batches(stage: Stage, options: dict[str, str]) -> None:
-    stage.make("a", 2, 40)
-    stage.run({**stage.of("a"), **options})
-    stage.fill("a", 2, 40, first=40)
-    stage.topics.cut(stage.name("a"), 0, 30)
-    stage.run({**stage.of("a"), **options})
+def retention_between_batches(player: Player, options: dict[str, str]) -> None:
+    player.make("a", 2, 40)
+    player.run({**player.of("a"), **options})
+    player.fill("a", 2, 40, first=40)
+    player.topics.cut(player.name("a"), 0, 30)
+    player.run({**player.of("a"), **options})
 
 
-def retention_between_planning_and_reading(stage: Stage, cut: int, options: dict[str, str]) -> None:
+def retention_between_planning_and_reading(player: Player, cut: int, options: dict[str, str]) -> None:
     """A batch of ten records: some of them go, or all of them, or more than it has. It was planned by a query that is
     over, for Spark's own source has fetched ahead what a running one reads next."""
-    stage.make("a", 1, 40)
-    limits = {**stage.of("a"), **options, "maxOffsetsPerTrigger": "10"}
-    stage.run(limits, first_fails=True)
-    stage.topics.cut(stage.name("a"), 0, cut)
-    stage.run(limits)
+    player.make("a", 1, 40)
+    limits = {**player.of("a"), **options, "maxOffsetsPerTrigger": "10"}
+    player.run(limits, first_fails=True)
+    player.topics.cut(player.name("a"), 0, cut)
+    player.run(limits)
 
 
-def retention_behind_a_planned_frame(stage: Stage, start: int | str, cut: int, options: dict[str, str]) -> None:
+def retention_behind_a_planned_frame(player: Player, start: int | str, cut: int, options: dict[str, str]) -> None:
     """Late binding: `earliest` means what it means when the query runs; a number stays one."""
-    stage.make("a", 1, 40)
-    name = stage.name("a")
+    player.make("a", 1, 40)
+    name = player.name("a")
     starts = start if isinstance(start, str) else json.dumps({name: {"0": start}})
     ends = json.dumps({name: {"0": 35}})
-    given = {**stage.of("a"), **options, "startingOffsets": starts, "endingOffsets": ends}
-    stage.batch(given, lambda: stage.topics.cut(name, 0, cut))
+    given = {**player.of("a"), **options, "startingOffsets": starts, "endingOffsets": ends}
+    player.batch(given, lambda: player.topics.cut(name, 0, cut))
 
 
-def a_union_with_itself(stage: Stage) -> None:
+def a_union_with_itself(player: Player) -> None:
     """SPARK-22956: two sources of one query, of which one has nothing new."""
-    stage.make("a", 2, 20)
+    player.make("a", 2, 20)
 
     def both(frame: DataFrame) -> DataFrame:
         return frame.union(frame)
 
-    stage.run(stage.of("a"), shape=both)
-    stage.run(stage.of("a"), shape=both)
-    stage.fill("a", 2, 20, first=20)
-    stage.run(stage.of("a"), shape=both)
+    player.run(player.of("a"), shape=both)
+    player.run(player.of("a"), shape=both)
+    player.fill("a", 2, 20, first=20)
+    player.run(player.of("a"), shape=both)
 
 
-def a_join_with_itself(stage: Stage) -> None:
-    stage.make("a", 2, 20)
+def a_join_with_itself(player: Player) -> None:
+    player.make("a", 2, 20)
 
     def same(frame: DataFrame) -> DataFrame:
         left, right = frame.alias("l"), frame.selectExpr("value AS v").alias("r")
         return left.join(right, on=left["value"] == right["v"]).select("l.topic", "l.partition", "l.offset")
 
-    stage.run(stage.of("a"), shape=same)
-    stage.fill("a", 2, 20, first=20)
-    stage.run(stage.of("a"), shape=same)
+    player.run(player.of("a"), shape=same)
+    player.fill("a", 2, 20, first=20)
+    player.run(player.of("a"), shape=same)
 
 
-def empty_partitions(stage: Stage) -> None:
-    stage.topics.make("a", 5)
-    stage.run(stage.of("a"))
-    stage.fill("a", 2, 10, first=0)
-    stage.run({**stage.of("a"), "maxOffsetsPerTrigger": "3"})
-    stage.run({**stage.of("a"), "minPartitions": "9"})
+def empty_partitions(player: Player) -> None:
+    player.topics.make("a", 5)
+    player.run(player.of("a"))
+    player.fill("a", 2, 10, first=0)
+    player.run({**player.of("a"), "maxOffsetsPerTrigger": "3"})
+    player.run({**player.of("a"), "minPartitions": "9"})
 
 
-def a_live_query_sees_all_of_it(stage: Stage) -> None:
-    a = stage.name("a")
-    stage.make("a", 1, 20)
+def a_live_query_sees_all_of_it(player: Player) -> None:
+    a = player.name("a")
+    player.make("a", 1, 20)
 
     def grow() -> None:
-        stage.topics.grow(a, 2)
-        stage.fill("a", 2, 20, first=20)
+        player.topics.grow(a, 2)
+        player.fill("a", 2, 20, first=20)
 
     def remove() -> None:
-        stage.topics.remove(stage.name("b"))
-        stage.fill("a", 2, 10, first=60)
+        player.topics.remove(player.name("b"))
+        player.fill("a", 2, 10, first=60)
 
-    stage.live(
-        {**stage.pattern, **LOST, "kafka.metadata.max.age.ms": "500"},
+    player.live(
+        {**player.pattern, **LOST, "kafka.metadata.max.age.ms": "500"},
         lambda: None,
-        lambda: stage.make("b", 2, 10),
+        lambda: player.make("b", 2, 10),
         grow,
-        lambda: stage.topics.cut(a, 0, 25),
-        lambda: stage.fill("a", 2, 20, first=40),
+        lambda: player.topics.cut(a, 0, 25),
+        lambda: player.fill("a", 2, 20, first=40),
         remove,
     )
 
 
-def stress(stage: Stage, seed: int) -> None:
+def stress(player: Player, seed: int) -> None:
     """Topics and partitions come and go at random between runs, and records are written and cut."""
     chance, sizes, written = Random(seed), dict[str, int](), 0
     for number in range(ROUNDS_OF_STRESS):
         for _ in range(3):
-            written = step_of_stress(stage, chance, sizes, written)
+            written = step_of_stress(player, chance, sizes, written)
         most = chance.choice([{}, {"maxOffsetsPerTrigger": "13"}, {"minPartitions": "7"}])
-        stage.note([number, sizes])
-        stage.run({**stage.pattern, **LOST, **most})
+        player.note([number, sizes])
+        player.run({**player.pattern, **LOST, **most})
 
 
-def step_of_stress(stage: Stage, chance: Random, sizes: dict[str, int], written: int) -> int:
+def step_of_stress(player: Player, chance: Random, sizes: dict[str, int], written: int) -> int:
     """How many records there are afterwards."""
     kind = chance.choice(["make", "grow", "fill", "fill", "cut", "remove"]) if len(sizes) > 1 else "make"
     topic = chance.choice(sorted(sizes)) if sizes else ""
     if kind == "make":
         topic = f"t{written}-{len(sizes)}"
         sizes[topic] = chance.randint(1, 3)
-        stage.topics.make(topic, sizes[topic])
+        player.topics.make(topic, sizes[topic])
     elif kind == "grow":
         sizes[topic] += 1
-        stage.topics.grow(stage.name(topic), sizes[topic])
+        player.topics.grow(player.name(topic), sizes[topic])
     elif kind == "remove":
         del sizes[topic]
-        stage.topics.remove(stage.name(topic))
+        player.topics.remove(player.name(topic))
         return written
     elif kind == "cut":
-        ends = stage.topics.written(stage.name(topic), sizes[topic]).ends
-        stage.topics.cut(stage.name(topic), 0, chance.randint(0, ends[0]))
+        ends = player.topics.written(player.name(topic), sizes[topic]).ends
+        player.topics.cut(player.name(topic), 0, chance.randint(0, ends[0]))
         return written
     more = chance.randint(1, 25)
-    stage.fill(topic, sizes[topic], more, first=written)
+    player.fill(topic, sizes[topic], more, first=written)
     return written + more
 
 

@@ -25,7 +25,7 @@ from proofs.spark.topics import RECORDS, Topics
 from proofs.spark_answers import changes, queries
 from proofs.spark_answers.answers import Answer, answer, differences, load, plain_rows, rows_that_differ, wrong_answers
 from proofs.spark_answers.cases import Case, Set, batch_cases, make_set, wrong_cases, wrong_streams
-from proofs.spark_answers.stage import played, stories_that_differ
+from proofs.spark_answers.player import played, stories_that_differ
 from proofs.spark_answers.streams import Stream, compare, refused_stream, run
 from tools.spark_sessions import spark_session
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from proofs.spark_answers.stage import Story
+    from proofs.spark_answers.player import Story
     from proofs.spark_answers.streams import Batch
 
 PARTS = ("batch", "again", "wrong", "streams", "crossing", "changes", "queries")

@@ -16,7 +16,7 @@ from proofs.spark.topics import FIRST_MS, STEP_MS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from proofs.spark_answers.stage import Stage, Story
+    from proofs.spark_answers.player import Player, Story
 
 PLACE = ("topic", "partition", "offset")
 ASIDE = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "200"}
@@ -35,120 +35,120 @@ CONF_OF_2_4 = {
 # --- queries with state -------------------------------------------------------------------------------------------
 
 
-def windows_behind_a_watermark(stage: Stage, mode: str) -> None:
+def windows_behind_a_watermark(player: Player, mode: str) -> None:
     """The second run goes on with the first one's state; then records come that are too late."""
-    stage.make("a", 2, 90)
+    player.make("a", 2, 90)
 
     def count() -> None:
-        rows = stage.stream({**stage.of("a"), "maxOffsetsPerTrigger": "40"}).withWatermark("timestamp", "20 seconds")
+        rows = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "40"}).withWatermark("timestamp", "20 seconds")
         windows = rows.groupBy(sf.window("timestamp", "30 seconds"), "partition").agg(sf.count("*"), sf.max("offset"))
-        stage.query(windows, mode=mode)
+        player.query(windows, mode=mode)
 
     count()
-    stage.fill("a", 2, 90, first=90)
+    player.fill("a", 2, 90, first=90)
     count()
-    stage.fill("a", 2, 30, first=0)
+    player.fill("a", 2, 30, first=0)
     count()
 
 
-def duplicates_behind_a_watermark(stage: Stage) -> None:
-    stage.make("a", 2, 60)
+def duplicates_behind_a_watermark(player: Player) -> None:
+    player.make("a", 2, 60)
     for first in (40, 100, 0):
-        rows = stage.stream({**stage.of("a"), "maxOffsetsPerTrigger": "50"}).withWatermark("timestamp", "1 minute")
-        stage.query(rows.dropDuplicates(["timestamp", "value"]).select(*PLACE))
-        stage.fill("a", 2, 60, first=first)
+        rows = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "50"}).withWatermark("timestamp", "1 minute")
+        player.query(rows.dropDuplicates(["timestamp", "value"]).select(*PLACE))
+        player.fill("a", 2, 60, first=first)
 
 
 # --- several sources ----------------------------------------------------------------------------------------------
 
 
-def two_topics(stage: Stage, trigger: str) -> None:
+def two_topics(player: Player, trigger: str) -> None:
     """Each with a limit of its own; the third run has nothing new in one, and the fourth in neither."""
-    stage.make("a", 2, 20)
-    stage.make("b", 3, 30)
+    player.make("a", 2, 20)
+    player.make("b", 3, 30)
     for topic in ("a", "b", "", ""):
-        small = stage.stream({**stage.of("a"), "maxOffsetsPerTrigger": "7"})
-        large = stage.stream({**stage.of("b"), "maxOffsetsPerTrigger": "11"}, index=1)
-        stage.query(small.union(large).select(*PLACE), trigger=trigger)
+        small = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "7"})
+        large = player.stream({**player.of("b"), "maxOffsetsPerTrigger": "11"}, index=1)
+        player.query(small.union(large).select(*PLACE), trigger=trigger)
         if topic:
-            stage.fill(topic, 2, 10, first=100)
+            player.fill(topic, 2, 10, first=100)
 
 
-def spark_s_own_beside_it(stage: Stage, *, is_first: bool) -> None:
+def spark_s_own_beside_it(player: Player, *, is_first: bool) -> None:
     """One query has rows of both."""
-    stage.make("a", 2, 20)
-    stage.make("b", 2, 20)
+    player.make("a", 2, 20)
+    player.make("b", 2, 20)
     for first in (20, 40):
         options = {"maxOffsetsPerTrigger": "9"}
-        ours = stage.stream({**stage.of("a"), **options}, index=0 if is_first else 1)
-        theirs = stage.stream({**stage.of("b"), **options}, source="kafka", index=1 if is_first else 0)
+        ours = player.stream({**player.of("a"), **options}, index=0 if is_first else 1)
+        theirs = player.stream({**player.of("b"), **options}, source="kafka", index=1 if is_first else 0)
         one, other = (ours, theirs) if is_first else (theirs, ours)
-        stage.query(one.union(other).select(*PLACE))
-        stage.fill("a", 2, 10, first=first)
-        stage.fill("b", 2, 30, first=first)
+        player.query(one.union(other).select(*PLACE))
+        player.fill("a", 2, 10, first=first)
+        player.fill("b", 2, 30, first=first)
 
 
-def spark_s_own_joined_with_it(stage: Stage) -> None:
+def spark_s_own_joined_with_it(player: Player) -> None:
     """Streams of both, and tables of both."""
-    stage.make("a", 2, 20)
-    stage.make("b", 2, 30)
-    ours, theirs = (alias_of(rows, name) for rows, name in _of_both(stage))
+    player.make("a", 2, 20)
+    player.make("b", 2, 30)
+    ours, theirs = (alias_of(rows, name) for rows, name in _of_both(player))
     same = (sf.col("l.offset") == sf.col("r.offset")) & (sf.col("l.partition") == sf.col("r.partition"))
-    stage.query(ours.join(theirs, on=same).select("l.partition", "l.offset", "r.topic"))
-    left = alias_of(stage.table({"subscribe": stage.name("a")}), "l")
-    right = alias_of(stage.table({"subscribe": stage.name("b")}, source="kafka"), "r")
-    stage.note(sorted(map(str, left.join(right, on=same).select("l.partition", "l.offset", "r.topic").collect())))
+    player.query(ours.join(theirs, on=same).select("l.partition", "l.offset", "r.topic"))
+    left = alias_of(player.table({"subscribe": player.name("a")}), "l")
+    right = alias_of(player.table({"subscribe": player.name("b")}, source="kafka"), "r")
+    player.note(sorted(map(str, left.join(right, on=same).select("l.partition", "l.offset", "r.topic").collect())))
 
 
-def _of_both(stage: Stage) -> tuple[tuple[DataFrame, str], tuple[DataFrame, str]]:
-    return (stage.stream(stage.of("a")), "l"), (stage.stream(stage.of("b"), source="kafka", index=1), "r")
+def _of_both(player: Player) -> tuple[tuple[DataFrame, str], tuple[DataFrame, str]]:
+    return (player.stream(player.of("a")), "l"), (player.stream(player.of("b"), source="kafka", index=1), "r")
 
 
 def alias_of(rows: DataFrame, name: str) -> DataFrame:
     return rows.select(*PLACE).alias(name)
 
 
-def records_come_while_a_batch_is_read(stage: Stage) -> None:
+def records_come_while_a_batch_is_read(player: Player) -> None:
     """SPARK-25495: what tasks have fetched ahead is none of their batch, and is none of the next one but once."""
-    stage.make("a", 2, 20)
+    player.make("a", 2, 20)
     coming = iter(range(20, 1_000, 10))
     for _ in range(3):
-        stage.run(
-            {**stage.of("a"), "maxOffsetsPerTrigger": "15"},
-            meanwhile=lambda: stage.fill("a", 2, 10, first=next(coming)),
+        player.run(
+            {**player.of("a"), "maxOffsetsPerTrigger": "15"},
+            meanwhile=lambda: player.fill("a", 2, 10, first=next(coming)),
         )
 
 
 # --- progress that is written on the side -------------------------------------------------------------------------
 
 
-def progress_on_the_side(stage: Stage) -> None:
+def progress_on_the_side(player: Player) -> None:
     """Spark has it for few sinks; topics are one."""
-    stage.make("a", 2, 15)
-    out = stage.topics.make("out", 1)
+    player.make("a", 2, 15)
+    out = player.topics.make("out", 1)
     for first in (15, 30):
-        rows = stage.stream({**stage.of("a"), "maxOffsetsPerTrigger": "5"})
-        stage.into(out, rows.selectExpr("concat(partition, '-', offset) AS value"), ASIDE)
-        stage.fill("a", 2, 15, first=first)
+        rows = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "5"})
+        player.into(out, rows.selectExpr("concat(partition, '-', offset) AS value"), ASIDE)
+        player.fill("a", 2, 15, first=first)
 
 
-def progress_on_the_side_where_it_cannot_be(stage: Stage) -> None:
+def progress_on_the_side_where_it_cannot_be(player: Player) -> None:
     """For a sink, a trigger and a query that Spark does not have it for."""
-    stage.make("a", 2, 15)
-    rows = stage.stream(stage.of("a"))
-    stage.query(rows, options=ASIDE, trigger="1 second")
+    player.make("a", 2, 15)
+    rows = player.stream(player.of("a"))
+    player.query(rows, options=ASIDE, trigger="1 second")
     of_any_sink = {**ASIDE, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
-    stage.query(rows, options=of_any_sink)
-    stage.query(rows.groupBy("topic").count(), mode="complete", options=of_any_sink, trigger="1 second")
+    player.query(rows, options=of_any_sink)
+    player.query(rows.groupBy("topic").count(), mode="complete", options=of_any_sink, trigger="1 second")
 
 
 # --- checkpoints of earlier versions ------------------------------------------------------------------------------
 
 
-def checkpoint_of_2_4(stage: Stage, *, is_through: bool) -> None:
+def checkpoint_of_2_4(player: Player, *, is_through: bool) -> None:
     """As Spark 2.4 left it behind its first batch, or in the middle of it."""
-    stage.make("a", 2, 20)
-    name = stage.name("a")
+    player.make("a", 2, 20)
+    name = player.name("a")
     of_batch = {"batchWatermarkMs": 0, "batchTimestampMs": FIRST_MS, "conf": CONF_OF_2_4}
     written = {
         "metadata": json.dumps({"id": str(uuid4())}),
@@ -157,22 +157,22 @@ def checkpoint_of_2_4(stage: Stage, *, is_through: bool) -> None:
     }
     if is_through:
         written["commits/0"] = f"v1\n{json.dumps({'nextBatchWatermarkMs': 0})}"
-    _write(stage, written)
-    stage.run(stage.of("a"))
-    stage.fill("a", 2, 10, first=20)
-    stage.run({**stage.of("a"), "includeHeaders": "true"})
+    _write(player, written)
+    player.run(player.of("a"))
+    player.fill("a", 2, 10, first=20)
+    player.run({**player.of("a"), "includeHeaders": "true"})
 
 
-def initial_offsets_of(stage: Stage, first_line: str) -> None:
+def initial_offsets_of(player: Player, first_line: str) -> None:
     """Where the query began stands in a file of Spark 2.1, or of a version to come."""
-    stage.make("a", 2, 20)
-    _write(stage, {"sources/0/0": first_line + json.dumps({stage.name("a"): {"0": 7, "1": 3}})})
-    stage.run(stage.of("a"))
+    player.make("a", 2, 20)
+    _write(player, {"sources/0/0": first_line + json.dumps({player.name("a"): {"0": 7, "1": 3}})})
+    player.run(player.of("a"))
 
 
-def _write(stage: Stage, files: dict[str, str]) -> None:
+def _write(player: Player, files: dict[str, str]) -> None:
     for name, text in files.items():
-        path = stage.checkpoint / name
+        path = player.checkpoint / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
@@ -183,14 +183,14 @@ WAYS = ("assign", "subscribe", "subscribePattern")
 WRITTEN = 30
 
 
-def begun(stage: Stage, way: str, options: dict[str, str], partitions: int) -> None:
+def begun(player: Player, way: str, options: dict[str, str], partitions: int) -> None:
     """A query that runs on: what it has at first, and when more was written. `a` in options is the topic."""
-    stage.make("a", partitions, WRITTEN)
-    name = stage.name("a")
+    player.make("a", partitions, WRITTEN)
+    name = player.name("a")
     ways = {"assign": json.dumps({name: list(range(partitions))}), "subscribe": name, "subscribePattern": f"{name}.*"}
     of_topic = {key: value.replace('"a"', json.dumps(name)) for key, value in options.items()}
     # A query that begins at the end has to have asked where that is before there is more.
-    stage.live({way: ways[way], **of_topic}, lambda: None, lambda: stage.fill("a", partitions, 15, first=WRITTEN))
+    player.live({way: ways[way], **of_topic}, lambda: None, lambda: player.fill("a", partitions, 15, first=WRITTEN))
 
 
 def _starts() -> dict[str, dict[str, str]]:

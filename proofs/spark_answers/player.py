@@ -1,5 +1,5 @@
-"""Where one source plays a story: topics of its own, and queries over one checkpoint. What the runs of both sources
-came to is compared. For `scripts/prove spark-answers`."""
+"""Plays a story with one source: topics of its own, and queries over one checkpoint. What the runs of both sources came
+to is compared. For `scripts/prove spark-answers`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Change: TypeAlias = Callable[[], object]
     Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 
-Story: TypeAlias = "Callable[[Stage], None]"
+Story: TypeAlias = "Callable[[Player], None]"
 
 SHOWN = 600
 
@@ -55,8 +55,8 @@ def as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-class Stage:
-    """Where one source plays one story.
+class Player:
+    """Plays one story with one source.
 
     Args:
         outcomes: what its runs came to, one after the other.
@@ -139,10 +139,10 @@ class Stage:
         self.note([rows, ends], failure)
 
     def stream(self, options: Mapping[str, str], *, source: str = "", index: int = 0) -> DataFrame:
-        """Rows for a query over the stage's checkpoint.
+        """Rows for a query over the player's checkpoint.
 
         Args:
-            source: another one than the stage's.
+            source: another one than the player's.
             index: which source of the query it is.
         """
         source = source or self._source
@@ -219,7 +219,7 @@ class Stage:
             self.note(None, str(error))
 
     def table(self, options: Mapping[str, str], *, source: str = "") -> DataFrame:
-        """Rows for a batch, of the stage's source or another one."""
+        """Rows for a batch, of the player's source or another one."""
         return self._loaded(self._spark.read, source, options)
 
     def _loaded(self, reader: DataFrameReader | DataStreamReader, source: str, options: Mapping[str, str]) -> DataFrame:
@@ -263,12 +263,12 @@ def progress_of(progress: Mapping[str, Any]) -> list[object]:
 
 def played(spark: SparkSession, source: str, story: Story, servers: str) -> list[Outcome]:
     """What its runs came to."""
-    stage = Stage(spark, source, servers)
+    player = Player(spark, source, servers)
     try:
-        story(stage)
+        story(player)
     finally:
-        stage.close()
-    return stage.outcomes
+        player.close()
+    return player.outcomes
 
 
 def stories_that_differ(theirs: list[Outcome], ours: list[Outcome]) -> Iterator[str]:
