@@ -192,13 +192,13 @@ class Verdict:
 
 
 def judge(story: Story, *, by_key: bool) -> Verdict:
-    """Each record is begun when all in front of it in its lane are done, and by one member at a time."""
-    lanes: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
+    """Each record is begun when all in front of it in its queue are done, and by one member at a time."""
+    queues: defaultdict[tuple[int, str], list[tuple[int, str]]] = defaultdict(list)
     for value, sent in story.sent.items():
-        lanes[sent.partition, sent.key if by_key else ""].append((sent.offset, value))
-    for lane in lanes.values():
-        lane.sort()
-    waiting = {name: iter(lane) for name, lane in lanes.items()}
+        queues[sent.partition, sent.key if by_key else ""].append((sent.offset, value))
+    for queue in queues.values():
+        queue.sort()
+    waiting = {name: iter(queue) for name, queue in queues.items()}
     first = {name: next(rest) for name, rest in waiting.items()}
     verdict, done, begun = Verdict(), set[str](), dict[str, str]()
     in_work: dict[tuple[int, str], str] = {}
@@ -230,7 +230,7 @@ def _judge_beginning(
     if first[0] < story.sent[told.value].offset and first[1] not in done:
         verdict.out_of_order.append(f"{told.member} began {told.value} before {first[1]}")
     if holder not in (None, told.member) and holder in story.closed:
-        verdict.overlapping.append(f"{told.member} began {told.value} while {holder} had one of its lane")
+        verdict.overlapping.append(f"{told.member} began {told.value} while {holder} had one of its queue")
     before = begun.get(told.value)
     if before is None:
         return

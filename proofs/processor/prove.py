@@ -1,7 +1,8 @@
 """`scripts/prove processor`: a `Processor` loses nothing, keeps its order, and repeats only what it has to.
 
 First many changes of a group while records flow: members join, leave in order, and are killed. Each record has to be
-handled, none before those in front of it in its lane; and what runs again was in the hands of somebody who was killed.
+handled, none before those in front of it in its queue; and what runs again was being handled by a member that was
+killed.
 
 Then a member is killed in the middle of work that ends out of order: with threads and with a pool of processes, with
 the map of finished records in its commits and without. Its successor has to do exactly what these do not say is done.

@@ -49,7 +49,7 @@ def test_what_runs_again_has_a_reason_or_none() -> None:
 def test_two_at_once_are_found() -> None:
     told = story((0, "a", "begun", "value0"), (9, "b", "begun", "value0"))
     told.closed.add("a")
-    assert judge(told, by_key=False).overlapping == ["b began value0 while a had one of its lane"]
+    assert judge(told, by_key=False).overlapping == ["b began value0 while a had one of its queue"]
 
 
 @pytest.mark.slow
