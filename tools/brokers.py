@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RUNS = Path(__file__).resolve().parent.parent / ".cache" / "run"
 
 
-class Run:
+class NamedCluster:
     """A cluster that outlives the command which started it: a directory, and the servers in a file there."""
 
     def __init__(self, name: str) -> None:
@@ -38,7 +38,7 @@ class Run:
     def nodes(self) -> list[Path]:
         return sorted(self.directory.glob("broker-*"))
 
-    def running(self) -> list[int]:
+    def broker_pids(self) -> list[int]:
         """Process ids of the brokers that run."""
         return [found.broker for node in self.nodes if (found := running_processes(node)) is not None]
 
@@ -47,7 +47,7 @@ class Run:
         Raises:
             ClusterError: nothing runs here.
         """
-        if not self.running() or not self._facts.exists():
+        if not self.broker_pids() or not self._facts.exists():
             raise ClusterError(f"no Kafka is running in this clone; start one: scripts/kafka up{self.flag}")
         return str(json.loads(self._facts.read_text())["bootstrap_servers"])
 
@@ -56,7 +56,7 @@ class Run:
 
     def clear(self) -> int:
         """Stops what runs and removes the directory; how many brokers that ended."""
-        running = len(self.running())
+        running = len(self.broker_pids())
         stop_detached(self.nodes)
         shutil.rmtree(self.directory, ignore_errors=True)
         return running
@@ -68,31 +68,33 @@ class Run:
 
 def up(arguments: argparse.Namespace) -> None:
     """Starts the cluster, or says that it runs."""
-    run = Run(arguments.name)
-    with file_lock(run.lock):
-        if running := len(run.running()):
+    named = NamedCluster(arguments.name)
+    with file_lock(named.lock):
+        if running := len(named.broker_pids()):
             if running != arguments.brokers:
-                raise ClusterError(f"up already, with {running} broker(s); stop it first: scripts/kafka down{run.flag}")
-            print(f"running already: {run.bootstrap_servers()}")
+                raise ClusterError(
+                    f"up already, with {running} broker(s); stop it first: scripts/kafka down{named.flag}"
+                )
+            print(f"running already: {named.bootstrap_servers()}")
             return
-        run.clear()
+        named.clear()
         began_s = time.monotonic()
-        cluster = KafkaCluster(arguments.brokers, directory=run.directory)
+        cluster = KafkaCluster(arguments.brokers, directory=named.directory)
         cluster.start()
-        run.note(cluster)
+        named.note(cluster)
         if not arguments.foreground:
             cluster.detach()
     brokers = "1 broker" if arguments.brokers == 1 else f"{arguments.brokers} brokers"
     print(f"Kafka is up ({brokers}, {time.monotonic() - began_s:.1f} s): {cluster.bootstrap_servers}")
     if arguments.foreground:
         print("stop it with Ctrl-C", flush=True)
-        stay(run, cluster)
+        stay(named, cluster)
     else:
-        print(f'for other programs:  eval "$(scripts/kafka env{run.flag})"')
-        print(f"stop it with:        scripts/kafka down{run.flag}")
+        print(f'for other programs:  eval "$(scripts/kafka env{named.flag})"')
+        print(f"stop it with:        scripts/kafka down{named.flag}")
 
 
-def stay(run: Run, cluster: KafkaCluster) -> None:
+def stay(named: NamedCluster, cluster: KafkaCluster) -> None:
     """Until Ctrl-C, SIGTERM, or `scripts/kafka down`; then everything is stopped and removed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -102,27 +104,27 @@ def stay(run: Run, cluster: KafkaCluster) -> None:
         print("stopping", file=sys.stderr)
     finally:
         cluster.stop()
-        run.clear()
+        named.clear()
 
 
 def down(arguments: argparse.Namespace) -> None:
     """Stops the cluster and removes its data."""
-    run = Run(arguments.name)
-    with file_lock(run.lock):  # a cluster that is starting just now is stopped too
-        stopped = run.clear()
+    named = NamedCluster(arguments.name)
+    with file_lock(named.lock):  # a cluster that is starting just now is stopped too
+        stopped = named.clear()
     print(f"stopped {stopped} broker(s)" if stopped else "no Kafka was running")
 
 
 def env(arguments: argparse.Namespace) -> None:
     """Prints what a shell evaluates."""
-    print(f"export KWIRE_BOOTSTRAP_SERVERS={Run(arguments.name).bootstrap_servers()}")
+    print(f"export KWIRE_BOOTSTRAP_SERVERS={NamedCluster(arguments.name).bootstrap_servers()}")
 
 
 def status(arguments: argparse.Namespace) -> None:
     """Prints which brokers run."""
-    run = Run(arguments.name)
-    print(f"bootstrap servers: {run.bootstrap_servers()}")
-    for node in run.nodes:
+    named = NamedCluster(arguments.name)
+    print(f"bootstrap servers: {named.bootstrap_servers()}")
+    for node in named.nodes:
         found = running_processes(node)
         state = "not running" if found is None else f"running, process {found.broker}"
         print(f"{node.name}: {state}, log: {node / 'broker.log'}")
