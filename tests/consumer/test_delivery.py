@@ -1,4 +1,4 @@
-"""What counts as handed out: everything with the next poll, and in a loop the records up to the current one."""
+"""What counts as delivered: everything with the next poll, and in a loop the records up to the current one."""
 
 from __future__ import annotations
 

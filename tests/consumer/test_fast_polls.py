@@ -1,4 +1,4 @@
-"""The fast path of a poll: it hands out records that are decoded, where nothing else is to be done.
+"""The fast path of a poll: it returns records that are decoded, where nothing else is to be done.
 
 Tests compare what a poll returns and leaves behind with what it does on its usual path. The fixture `ways` notes which
 path each poll took.
