@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from typing import TypeVar
 from uuid import UUID
 
+import pytest
+
 from kwire.assignors import resolve
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig
@@ -494,6 +496,14 @@ def all_at_rest(kind: Callable[..., S]) -> Iterator[Callable[..., S]]:
     yield make
     for scenario in made:
         scenario.assert_at_rest()
+
+
+def error_of(reply: Reply[T]) -> KafkaError:
+    """What a call raises that this reply has ended."""
+    assert reply.done
+    with pytest.raises(KafkaError) as caught:
+        reply.result()
+    return caught.value
 
 
 def brokers() -> list[MetadataResponseBroker]:

@@ -12,7 +12,6 @@ from kwire.errors import (
     CommitFailedError,
     DisconnectError,
     GroupAuthorizationError,
-    KafkaError,
     RebalanceInProgressError,
     RetriableCommitFailedError,
     TopicAuthorizationError,
@@ -36,10 +35,10 @@ from kwire.protocol.messages.offset_commit import (
 
 if TYPE_CHECKING:
     from tests.managers.consumer_scenario import ConsumerScenario, topic_id
-    from tests.managers.scenario import Scenario, all_at_rest
+    from tests.managers.scenario import Scenario, all_at_rest, error_of
 else:
     from consumer_scenario import ConsumerScenario, topic_id
-    from scenario import all_at_rest
+    from scenario import all_at_rest, error_of
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -74,13 +73,6 @@ def committed(scenario: Scenario) -> list[dict[tuple[str, int], int]]:
         }
         for request in scenario.requests(OffsetCommitRequest)
     ]
-
-
-def error_of(reply: Reply[None]) -> KafkaError:
-    assert reply.done
-    with pytest.raises(KafkaError) as caught:
-        reply.result()
-    return caught.value
 
 
 def set_aside(scenario: Scenario) -> AnyUnsentRequest:

@@ -16,7 +16,9 @@ from kwire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsets
 from kwire.protocol.messages.metadata import MetadataRequest
 
 if TYPE_CHECKING:
-    from tests.managers.scenario import Scenario
+    from tests.managers.scenario import Scenario, error_of
+else:
+    from scenario import error_of
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -42,13 +44,6 @@ def asked(scenario: Scenario) -> list[tuple[int, list[int]]]:
         )
         if unsent.destination.node is not None
     ]
-
-
-def error_of(reply: Reply[Found]) -> KafkaError:
-    assert reply.done
-    with pytest.raises(KafkaError) as caught:
-        reply.result()
-    return caught.value
 
 
 def test_each_leader_gets_one_request(scenario: Scenario) -> None:

@@ -23,7 +23,9 @@ from kwire.protocol.messages.offset_fetch import (
 )
 
 if TYPE_CHECKING:
-    from tests.managers.scenario import Scenario
+    from tests.managers.scenario import Scenario, error_of
+else:
+    from scenario import error_of
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -214,13 +216,6 @@ def test_a_group_whose_permission_is_granted_is_asked_about_by_the_next_call(sce
 
 def refuse(scenario: Scenario, code: ErrorCode) -> None:
     scenario.answer(OffsetFetchRequest, OffsetFetchResponse(groups=[OffsetFetchResponseGroup(error_code=code)]))
-
-
-def error_of(reply: Reply[Committed]) -> KafkaError:
-    assert reply.done
-    with pytest.raises(KafkaError) as caught:
-        reply.result()
-    return caught.value
 
 
 def test_a_metadata_of_the_user_comes_back_as_it_was_and_none_stays_none(connected: Scenario) -> None:

@@ -48,10 +48,11 @@ from kwire.protocol.messages.offset_for_leader_epoch import (
 from kwire.states.partition import PartitionState
 
 if TYPE_CHECKING:
-    from tests.managers.scenario import Scenario
+    from tests.managers.scenario import Scenario, error_of
     from tests.record_batches import batch
 else:
     from record_batches import batch
+    from scenario import error_of
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -541,13 +542,6 @@ def test_a_position_under_validation_is_still_committed(scenario: Scenario) -> N
     """With its epoch, so that the next owner asks the same question."""
     read_to_twenty(scenario)
     assert scenario.subscription.consumed() == {O0: OffsetAndMetadata(20, leader_epoch=5)}
-
-
-def error_of(reply: Reply[int]) -> KafkaError:
-    assert reply.done
-    with pytest.raises(KafkaError) as caught:
-        reply.result()
-    return caught.value
 
 
 # --- topics that were deleted and recreated ---------------------------------------------------------------------

@@ -13,7 +13,6 @@ from kwire.epochs import AssignmentEpoch
 from kwire.errors import (
     GroupAuthorizationError,
     IllegalStateError,
-    KafkaError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     TopicAuthorizationError,
@@ -29,11 +28,12 @@ from kwire.states.partition import PartitionState
 
 if TYPE_CHECKING:
     from tests.instruction_counts import instructions_of
-    from tests.managers.scenario import Scenario
+    from tests.managers.scenario import Scenario, error_of
     from tests.record_batches import batch
 else:
     from instruction_counts import instructions_of
     from record_batches import batch
+    from scenario import error_of
 
 O0 = TopicPartition("orders", 0)
 O1 = TopicPartition("orders", 1)
@@ -196,13 +196,6 @@ def test_a_position_nobody_waits_for_any_more_is_forgotten(scenario: Scenario) -
     scenario.turn()
     scenario.answer_committed({O0: 4})
     assert not reply.done
-
-
-def error_of(reply: Reply[int]) -> KafkaError:
-    assert reply.done
-    with pytest.raises(KafkaError) as caught:
-        reply.result()
-    return caught.value
 
 
 # --- seek -------------------------------------------------------------------------------------------------------
