@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from typing import TYPE_CHECKING
@@ -16,11 +17,8 @@ from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListe
 from kwire.errors import IllegalStateError, InvalidArgumentError, ProcessingError
 from kwire.processing import Processor, Retry, decode
 from kwire.testing import Cluster
-from kwire.testing.cluster.batches import NewRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from tests.processing.interrupted_thread import InterruptedThread
 else:
     from interrupted_thread import InterruptedThread
@@ -31,49 +29,12 @@ DEADLINE_S = 30.0
 TP = TopicPartition("orders", 0)
 BytesRecord = Record[bytes, bytes]
 BytesConsumer = Consumer[bytes, bytes]
+NewConsumer = Callable[..., BytesConsumer]
+Orders = Callable[..., None]
+WaitUntil = Callable[[Callable[[], bool]], None]
 
 
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    with Cluster(brokers=1) as made:
-        yield made
-
-
-@pytest.fixture
-def new_consumer(cluster: Cluster) -> Iterator[Callable[..., BytesConsumer]]:
-    opened: list[BytesConsumer] = []
-
-    def make(**settings: object) -> BytesConsumer:
-        defaults: dict[str, object] = {
-            "bootstrap_servers": cluster.bootstrap_servers,
-            "group_id": "billing",
-            "enable_auto_commit": False,
-            "auto_offset_reset": "earliest",
-        }
-        consumer: BytesConsumer = Consumer("orders", config={**defaults, **settings})
-        opened.append(consumer)
-        return consumer
-
-    yield make
-    for consumer in opened:
-        consumer.close(timeout=5.0)
-
-
-def fill(cluster: Cluster, count: int, *, partitions: int = 1, keys: int = 0) -> None:
-    cluster.create_topic("orders", partitions=partitions)
-    for number in range(count):
-        key = b"%d" % (number % keys) if keys else None
-        cluster.produce("orders", NewRecord(b"%d" % number, key=key), partition=number % partitions)
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    until_s = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < until_s, "still not so"
-        time.sleep(0.005)
-
-
-def at_the_end(new_consumer: Callable[..., BytesConsumer]) -> BytesConsumer:
+def at_the_end(new_consumer: NewConsumer, wait_until: WaitUntil) -> BytesConsumer:
     """A consumer of a new group that has its position."""
     consumer = new_consumer(auto_offset_reset="latest")
     wait_until(lambda: not consumer.poll(0.01) and TP in consumer.assignment())
@@ -109,8 +70,10 @@ class Seen:
 # --- order ------------------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_handled_and_committed_once(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 500, partitions=4)
+def test_everything_is_handled_and_committed_once(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
+) -> None:
+    orders(500, partitions=4)
     seen = Seen()
     with Processor(new_consumer(), seen):
         wait_until(lambda: len(seen.values) == 500)
@@ -119,8 +82,8 @@ def test_everything_is_handled_and_committed_once(cluster: Cluster, new_consumer
 
 
 @pytest.mark.parametrize("ordering", ["partition", "key", "none"])
-def test_what_keeps_its_order(cluster: Cluster, new_consumer: Callable[..., BytesConsumer], ordering: str) -> None:
-    fill(cluster, 300, partitions=3, keys=7)
+def test_what_keeps_its_order(new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil, ordering: str) -> None:
+    orders(300, partitions=3, keys=7)
     seen: defaultdict[object, list[int]] = defaultdict(list)
     lock, at_once, overlaps = threading.Lock(), Counter[object](), 0
 
@@ -142,8 +105,10 @@ def test_what_keeps_its_order(cluster: Cluster, new_consumer: Callable[..., Byte
         assert all(offsets == sorted(offsets) for offsets in seen.values())
 
 
-def test_a_slow_key_holds_up_nobody_else(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 40, keys=4)
+def test_a_slow_key_holds_up_nobody_else(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
+) -> None:
+    orders(40, keys=4)
     seen = Seen()
     seen.held = {0}
     with Processor(new_consumer(), seen, ordering="key", workers=2, commit_interval=0.05):
@@ -157,9 +122,9 @@ def test_a_slow_key_holds_up_nobody_else(cluster: Cluster, new_consumer: Callabl
 
 
 def test_a_slow_partition_is_paused_and_the_others_go_on(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 400, partitions=2)
+    orders(400, partitions=2)
     seen = Seen()
     seen.held = {0}
     consumer = new_consumer(**{"max.poll.records": 20})
@@ -177,9 +142,9 @@ def test_a_slow_partition_is_paused_and_the_others_go_on(
 
 
 def test_a_failing_record_is_tried_again_and_its_lane_waits(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 5)
+    orders(5)
     attempts: list[int] = []
 
     def handle(record: BytesRecord) -> None:
@@ -196,11 +161,9 @@ def test_a_failing_record_is_tried_again_and_its_lane_waits(
 
 @pytest.mark.parametrize("terminal", [(), (ValueError,), ValueError])
 def test_a_record_that_fails_for_good_ends_it_and_comes_again(
-    cluster: Cluster,
-    new_consumer: Callable[..., BytesConsumer],
-    terminal: type[Exception] | tuple[type[Exception], ...],
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, terminal: type[Exception] | tuple[type[Exception], ...]
 ) -> None:
-    fill(cluster, 5)
+    orders(5)
     attempts = Counter[int]()
 
     def handle(record: BytesRecord) -> None:
@@ -219,10 +182,10 @@ def test_a_record_that_fails_for_good_ends_it_and_comes_again(
 
 
 def test_a_new_group_that_began_at_the_end_gets_the_record_again_that_it_failed_over(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
     """Without a commit its next life would begin at the end again, behind that record."""
-    fill(cluster, 2)
+    orders(2)
     again: list[int] = []
     attempts = Counter[int]()
 
@@ -230,7 +193,7 @@ def test_a_new_group_that_began_at_the_end_gets_the_record_again_that_it_failed_
         attempts[record.offset] += 1
         raise ValueError("not yet")
 
-    first = at_the_end(new_consumer)
+    first = at_the_end(new_consumer, wait_until)
     cluster.produce("orders", b"2")
     with pytest.raises(ProcessingError, match="orders-0 offset 2"):
         Processor(first, fail, retry=Retry(max_attempts=1)).run()
@@ -241,13 +204,13 @@ def test_a_new_group_that_began_at_the_end_gets_the_record_again_that_it_failed_
 
 
 def test_where_a_new_group_begins_is_committed_while_its_first_record_is_in_work(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
     """That record may end the process."""
-    fill(cluster, 2)
+    orders(2)
     seen = Seen()
     seen.held = {2}
-    consumer = at_the_end(new_consumer)
+    consumer = at_the_end(new_consumer, wait_until)
     with Processor(consumer, seen, commit_interval=3_600.0):
         cluster.produce("orders", b"2")
         wait_until(lambda: seen.begun == {2} and TP in cluster.committed("billing"))
@@ -257,10 +220,10 @@ def test_where_a_new_group_begins_is_committed_while_its_first_record_is_in_work
 
 
 def test_a_record_that_comes_while_nobody_reads_is_read_though_none_came_before(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
     """Partitions go from member to member, or wait for the next one, before their first record has come."""
-    fill(cluster, 2)
+    orders(2)
     again: list[int] = []
     first = new_consumer(auto_offset_reset="latest")
     with Processor(first, Seen(), commit_interval=3_600.0):
@@ -271,8 +234,10 @@ def test_a_record_that_comes_while_nobody_reads_is_read_though_none_came_before(
         wait_until(lambda: again == [2])
 
 
-def test_a_skipped_record_is_passed_by(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 5)
+def test_a_skipped_record_is_passed_by(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
+) -> None:
+    orders(5)
     done: list[int] = []
 
     def handle(record: BytesRecord) -> None:
@@ -288,9 +253,9 @@ def test_a_skipped_record_is_passed_by(cluster: Cluster, new_consumer: Callable[
 
 
 def test_a_dead_letter_takes_the_record_and_its_error(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 5)
+    orders(5)
     done: list[int] = []
     dead: list[tuple[int, str]] = []
 
@@ -309,8 +274,8 @@ def test_a_dead_letter_takes_the_record_and_its_error(
     assert processor.status().dead_lettered == 1
 
 
-def test_a_dead_letter_that_fails_ends_it(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 2)
+def test_a_dead_letter_that_fails_ends_it(cluster: Cluster, new_consumer: NewConsumer, orders: Orders) -> None:
+    orders(2)
 
     def fail(_record: BytesRecord, _error: Exception | None = None) -> None:
         raise OSError("the dead letter topic is full")
@@ -322,10 +287,8 @@ def test_a_dead_letter_that_fails_ends_it(cluster: Cluster, new_consumer: Callab
     assert cluster.committed("billing")[TP].offset == 0
 
 
-def test_a_handler_that_ends_its_thread_ends_the_processor(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
-) -> None:
-    fill(cluster, 1)
+def test_a_handler_that_ends_its_thread_ends_the_processor(new_consumer: NewConsumer, orders: Orders) -> None:
+    orders(1)
 
     def handle(_record: BytesRecord) -> None:
         raise SystemExit(3)
@@ -338,9 +301,9 @@ def test_a_handler_that_ends_its_thread_ends_the_processor(
 
 
 def test_stopping_without_draining_leaves_what_waits(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 50)
+    orders(50)
     seen = Seen()
     seen.held = {3}
     consumer = new_consumer()
@@ -357,9 +320,9 @@ def test_stopping_without_draining_leaves_what_waits(
 
 
 def test_a_handler_that_does_not_end_is_left_alone_in_time(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 5)
+    orders(5)
     seen = Seen()
     seen.held = {1}
     processor = Processor(new_consumer(), seen)
@@ -373,11 +336,11 @@ def test_a_handler_that_does_not_end_is_left_alone_in_time(
 
 
 def test_a_second_ctrl_c_does_not_wait_for_a_handler_and_the_consumer_is_closed(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
     """The thread went on with the consumer: closing that raised in place of the KeyboardInterrupt, and it kept its
     partitions."""
-    fill(cluster, 3)
+    orders(3)
     seen, consumer = Seen(), new_consumer()
     seen.held = {1}
     processor = Processor(consumer, seen)
@@ -396,8 +359,8 @@ def test_a_second_ctrl_c_does_not_wait_for_a_handler_and_the_consumer_is_closed(
     seen.go.set()
 
 
-def test_a_handler_may_stop_it(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 50)
+def test_a_handler_may_stop_it(cluster: Cluster, new_consumer: NewConsumer, orders: Orders) -> None:
+    orders(50)
     handled: list[int] = []
 
     def handle(record: BytesRecord) -> None:
@@ -414,12 +377,12 @@ def test_a_handler_may_stop_it(cluster: Cluster, new_consumer: Callable[..., Byt
 
 
 @pytest.mark.parametrize("argument", ["workers", "commit_interval", "max_buffered_records", "watchdog"])
-def test_bad_arguments_are_refused(new_consumer: Callable[..., BytesConsumer], argument: str) -> None:
+def test_bad_arguments_are_refused(new_consumer: NewConsumer, argument: str) -> None:
     with pytest.raises(InvalidArgumentError, match=f"{argument} is 0"):
         Processor(new_consumer(), print, **{argument: 0})  # type: ignore[arg-type]
 
 
-def test_what_says_nothing_about_retries_is_refused_at_once(new_consumer: Callable[..., BytesConsumer]) -> None:
+def test_what_says_nothing_about_retries_is_refused_at_once(new_consumer: NewConsumer) -> None:
     """The first record that failed ended the processor, with an error about tuples, or attributes."""
     for terminal in ("ValueError", ValueError(), (ValueError, "KeyError"), 3):
         with pytest.raises(InvalidArgumentError, match=r"terminal is .* must be a type"):
@@ -428,7 +391,7 @@ def test_what_says_nothing_about_retries_is_refused_at_once(new_consumer: Callab
         Processor(new_consumer(), print, retry=3)  # type: ignore[arg-type]
 
 
-def test_a_consumer_that_commits_by_itself_is_refused(new_consumer: Callable[..., BytesConsumer]) -> None:
+def test_a_consumer_that_commits_by_itself_is_refused(new_consumer: NewConsumer) -> None:
     with pytest.raises(IllegalStateError, match="enable_auto_commit=False"):
         Processor(new_consumer(enable_auto_commit=True), print)
 
@@ -441,17 +404,15 @@ def test_a_consumer_without_a_group_is_refused(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("option", ["ordering", "on_failure", "on_data_loss"])
-def test_an_option_that_is_misspelled_is_refused_with_those_there_are(
-    new_consumer: Callable[..., BytesConsumer], option: str
-) -> None:
+def test_an_option_that_is_misspelled_is_refused_with_those_there_are(new_consumer: NewConsumer, option: str) -> None:
     with pytest.raises(InvalidArgumentError, match=rf"{option} is 'keys': it has to be one of '"):
         Processor(new_consumer(), print, **{option: "keys"})  # type: ignore[arg-type]
 
 
 def test_it_says_when_nothing_gets_done(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], caplog: pytest.LogCaptureFixture
+    new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil, caplog: pytest.LogCaptureFixture
 ) -> None:
-    fill(cluster, 3)
+    orders(3)
     seen = Seen()
     seen.held = {1}
     with caplog.at_level(logging.WARNING), Processor(new_consumer(), seen, watchdog=0.1, commit_interval=0.05):
@@ -461,10 +422,10 @@ def test_it_says_when_nothing_gets_done(
 
 
 def test_time_without_progress_goes_on_though_it_was_told(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], caplog: pytest.LogCaptureFixture
+    new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Each warning began it anew: it never came to an alert's five minutes."""
-    fill(cluster, 3)
+    orders(3)
     seen = Seen()
     seen.held = {1}
     with caplog.at_level(logging.WARNING), Processor(new_consumer(), seen, watchdog=0.1) as processor:
@@ -476,8 +437,10 @@ def test_time_without_progress_goes_on_though_it_was_told(
 # --- executors --------------------------------------------------------------------------------------------------------
 
 
-def test_any_executor_will_do(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 60, keys=5)
+def test_any_executor_will_do(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
+) -> None:
+    orders(60, keys=5)
     seen = Seen()
     with ThreadPoolExecutor(4) as pool, Processor(new_consumer(), seen, ordering="key", workers=4, executor=pool):
         wait_until(lambda: len(seen.values) == 60)
@@ -490,8 +453,8 @@ def square(record: BytesRecord) -> None:
         raise ValueError("seven")
 
 
-def test_processes_too(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 10)
+def test_processes_too(cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil) -> None:
+    orders(10)
     context = get_context("spawn")
     with (
         ProcessPoolExecutor(1, mp_context=context) as pool,
@@ -507,9 +470,9 @@ def test_processes_too(cluster: Cluster, new_consumer: Callable[..., BytesConsum
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_a_partition_is_given_up_when_its_record_in_work_is_done_and_committed(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], protocol: str
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil, protocol: str
 ) -> None:
-    fill(cluster, 200, partitions=2)
+    orders(200, partitions=2)
     settings: dict[str, object] = {"group_protocol": protocol}
     if protocol == "classic":
         settings["heartbeat_interval_ms"] = 100
@@ -547,9 +510,9 @@ class Announcing(RebalanceListener):
 
 
 def test_what_a_killed_one_has_finished_out_of_order_does_not_run_again(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 100, keys=10)
+    orders(100, keys=10)
     first, second = Seen(), Seen()
     first.held = {0, 45}
     killed = new_consumer(session_timeout_ms=6_000)
@@ -579,9 +542,9 @@ def test_what_a_killed_one_has_finished_out_of_order_does_not_run_again(
 
 
 def test_without_the_map_everything_behind_the_commit_runs_again(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 20, keys=2)
+    orders(20, keys=2)
     seen = Seen()
     seen.held = {0}
     with Processor(new_consumer(), seen, ordering="key", commit_interval=0.05, offset_map=False) as processor:
@@ -592,8 +555,10 @@ def test_without_the_map_everything_behind_the_commit_runs_again(
     assert (at.offset, at.metadata or "") == (20, "")
 
 
-def test_somebody_elses_metadata_is_kept(cluster: Cluster, new_consumer: Callable[..., BytesConsumer]) -> None:
-    fill(cluster, 20, keys=2)
+def test_somebody_elses_metadata_is_kept(
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
+) -> None:
+    orders(20, keys=2)
     consumer = new_consumer()
     wait_until(lambda: consumer.poll(0.1) is not None and bool(consumer.assignment()))
     consumer.commit_sync({TP: OffsetAndMetadata(4, "by hand")})
@@ -606,9 +571,9 @@ def test_somebody_elses_metadata_is_kept(cluster: Cluster, new_consumer: Callabl
 
 
 def test_a_map_of_a_topic_that_was_recreated_is_not_believed(
-    cluster: Cluster, new_consumer: Callable[..., BytesConsumer]
+    cluster: Cluster, new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil
 ) -> None:
-    fill(cluster, 10, keys=2)
+    orders(10, keys=2)
     first = Seen()
     first.held = {0}
     consumer = new_consumer(allow_auto_create_topics=False)
@@ -619,7 +584,7 @@ def test_a_map_of_a_topic_that_was_recreated_is_not_believed(
     at = cluster.committed("billing")[TP]
     processor.close(drain=False, timeout=0.0)
     cluster.delete_topic("orders")
-    fill(cluster, 10, keys=2)
+    orders(10, keys=2)
     second = Seen()
     writer: BytesConsumer = Consumer(
         bootstrap_servers=cluster.bootstrap_servers,
