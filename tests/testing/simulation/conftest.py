@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import pytest
@@ -24,6 +25,14 @@ def recoveries(request: pytest.FixtureRequest, record_property: Callable[[str, o
             record_property("recovered in, within (ms)", f"{recovery.took_ms:.1f}, {recovery.within_ms:.0f}")
 
     return note
+
+
+@pytest.fixture
+def without_logs() -> Iterator[None]:
+    """Worlds in which much goes wrong log much, and nobody reads it."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

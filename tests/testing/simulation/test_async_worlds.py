@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -30,12 +28,7 @@ from kwire.testing.simulation.member import SimulatedMember
 from kwire.testing.simulation.run import WorldOutcome, simulate
 from kwire.testing.simulation.story import story
 
-
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 
 def outcome_of(habits: AsyncHabits, monkeypatch: pytest.MonkeyPatch, **changes: object) -> WorldOutcome:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,15 +13,7 @@ from kwire.testing.simulation.habits import FIRST_WITH_DELAYS, Habits, draw_habi
 from kwire.testing.simulation.run import simulate
 from kwire.testing.simulation.story import story
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 
 @pytest.mark.slow

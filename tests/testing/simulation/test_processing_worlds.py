@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -22,16 +21,9 @@ from kwire.testing.simulation.handling import draw_handling
 from kwire.testing.simulation.run import simulate
 from kwire.testing.simulation.story import story
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_logs")]
 
 SEEDS = (5, 10)
-
-
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import random
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -28,12 +26,7 @@ from kwire.testing.simulation.user_faults import FOR_EVER, HARMLESS, UserFaults,
 
 UNREADABLE = replace(HARMLESS, bad_each=7, stretch=2, bad_keys=True)
 
-
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 
 def outcome_of(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from functools import cache
 
@@ -48,12 +47,7 @@ logging.disable(logging.CRITICAL)
 print(*(simulate(seed).digest for seed in (39, 38)))
 """
 
-
-@pytest.fixture(autouse=True)
-def _quietly() -> Iterator[None]:
-    logging.disable(logging.CRITICAL)
-    yield
-    logging.disable(logging.NOTSET)
+pytestmark = pytest.mark.usefixtures("without_logs")
 
 
 def small(fault: str | None = None, **changes: object) -> Scenario:
