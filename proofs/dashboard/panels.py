@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from kwire.testing.kafka import ClusterError
+from kwire.testing.kafka.addresses import HOST, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -116,7 +116,7 @@ class Prometheus:
 @contextmanager
 def prometheus(target_port: int) -> Iterator[Prometheus]:
     """One that scrapes this port each second, until the block ends."""
-    address = f"127.0.0.1:{_free_port()}"
+    address = f"{HOST}:{free_ports(1)[0]}"
     with tempfile.TemporaryDirectory(prefix="kwire-prometheus-") as directory:
         config = Path(directory) / "prometheus.yml"
         config.write_text(
@@ -141,9 +141,3 @@ def program() -> str:
     if found is None:
         raise ClusterError(HOW_TO_GET_IT)
     return found
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
