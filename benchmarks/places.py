@@ -6,11 +6,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from kwire.testing.kafka import ClusterError, KafkaCluster
+from tools.topic_filling import Entry, fill
 
 ADMIN_TIMEOUT_S = 120.0
 POLL_INTERVAL_S = 0.1
@@ -46,19 +46,8 @@ class Place:
 
     def fill(self, topic: str, *, partitions: int, records: int, value_bytes: int) -> None:
         """So many records into each of the first `partitions` partitions."""
-        producer = Producer(
-            {"bootstrap.servers": self.servers, "linger.ms": 50, "queue.buffering.max.messages": 1_000_000}
-        )
         value = bytes(value_bytes)
-        for number in range(partitions * records):
-            while True:
-                try:
-                    producer.produce(topic, value, partition=number % partitions)
-                    break
-                except BufferError:
-                    producer.poll(POLL_INTERVAL_S)
-        if left := producer.flush(ADMIN_TIMEOUT_S):
-            raise ClusterError(f"{topic}: {left} records were not written in time")
+        fill(self.servers, topic, (Entry(number % partitions, value) for number in range(partitions * records)))
 
 
 @contextmanager

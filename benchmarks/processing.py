@@ -15,19 +15,16 @@ from random import Random
 from typing import TypeAlias
 from uuid import UUID
 
-from confluent_kafka import Producer
-
 from benchmarks.places import Place, place
 from benchmarks.turns import Figures, Target, Turn, run_worker, take_turns
 from kwire.processing import OffsetMap, decode, encode
 from kwire.processing.offset_map import LIMIT_CHARS
-from kwire.testing.kafka import ClusterError
+from tools.topic_filling import Entry, fill
 
 Work: TypeAlias = dict[str, str | float]
 """Options of a turn; see `processing_worker.Options`."""
 
 WORKER = Path(__file__).with_name("processing_worker.py")
-FLUSH_S = 120.0
 VALUE_BYTES = 100
 MANY_PARTITIONS = 4
 PLAIN = "plain iteration"
@@ -233,13 +230,10 @@ def capacity(share: float, offsets: int, chance: Random) -> dict[str, float]:
 def filled(at: Place, topic: str, *, partitions: int, records: int, keys: int) -> str:
     """A topic with keys spread evenly."""
     at.make(topic, partitions)
-    settings: dict[str, str | int | float | bool] = {"bootstrap.servers": at.servers, "linger.ms": 50}
-    producer = Producer({**settings, "queue.buffering.max.messages": 1_000_000})
     value = bytes(VALUE_BYTES)
-    for number in range(records):
-        producer.produce(topic, value, key=b"key-%d" % (number // partitions % keys), partition=number % partitions)
-        if number % 100_000 == 0:
-            producer.flush(FLUSH_S)
-    if left := producer.flush(FLUSH_S):
-        raise ClusterError(f"{topic}: {left} records were not written in time")
+    fill(
+        at.servers,
+        topic,
+        (Entry(number % partitions, value, b"key-%d" % (number // partitions % keys)) for number in range(records)),
+    )
     return topic

@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from uuid import uuid4
 
 import typer
-from confluent_kafka import Producer
 
 from kwire import TopicPartition
 from kwire.testing.kafka import KafkaCluster
 from proofs.async_revocation.members import Application, Approach, WorkLedger
-from proofs.group import TIMEOUT_S, Group, make_topic, wait_until
+from proofs.group import Group, make_topic, wait_until
+from tools.topic_filling import Entry, fill
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -167,18 +167,9 @@ class Trial:
         return self.outcome
 
     def _fill(self) -> None:
-        producer = Producer(
-            {
-                "bootstrap.servers": self._bootstrap_servers,
-                "batch.num.messages": RECORDS_A_BATCH,
-                "log_level": 0,
-            }
-        )
-        for number in range(PARTITIONS * self._records_each):
-            producer.produce(self._topic, bytes(RECORD_BYTES), partition=number % PARTITIONS)
-            producer.poll(0)
-        if left := producer.flush(TIMEOUT_S):
-            raise TimeoutError(f"{left} records not acknowledged within {TIMEOUT_S} s")
+        numbers = range(PARTITIONS * self._records_each)
+        entries = (Entry(number % PARTITIONS, bytes(RECORD_BYTES)) for number in numbers)
+        fill(self._bootstrap_servers, self._topic, entries, {"batch.num.messages": RECORDS_A_BATCH})
 
     def _have_another_come(self, pair: Sequence[Application]) -> bool:
         """It gets its third, and leaves. Whether it got that far."""

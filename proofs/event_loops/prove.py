@@ -20,12 +20,12 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
-from confluent_kafka import Producer
 
 from benchmarks.throughput.turn import AIOKAFKA, environment_of
 from kwire import Consumer
-from kwire.testing.kafka import ClusterError, KafkaCluster
+from kwire.testing.kafka import KafkaCluster
 from proofs.group import make_topic
+from tools.topic_filling import Entry, fill
 
 HERE = Path(__file__).parent
 PARTS = ("blocked", "cancellations")
@@ -47,21 +47,13 @@ def event_loops(
     with KafkaCluster() as kafka:
         topic = f"loops-{uuid4().hex[:8]}"
         make_topic(kafka.bootstrap_servers, topic, PARTITIONS)
-        _fill(kafka.bootstrap_servers, topic)
+        fill(kafka.bootstrap_servers, topic, (Entry(number % PARTITIONS, b"%d" % number) for number in range(RECORDS)))
         if not part or "cancellations" in part:
             broken += _cancel(kafka.bootstrap_servers, topic, cancellations, seed)
         if not part or "blocked" in part:
             for client in CLIENTS:
                 broken += _block(kafka.bootstrap_servers, topic, client, seconds)
     return broken
-
-
-def _fill(servers: str, topic: str) -> None:
-    producer = Producer({"bootstrap.servers": servers, "log_level": 0})
-    for number in range(RECORDS):
-        producer.produce(topic, b"%d" % number, partition=number % PARTITIONS)
-    if left := producer.flush(TIMEOUT_S):
-        raise ClusterError(f"{topic}: {left} records were not written in time")
 
 
 # --- cancellations ------------------------------------------------------------------------------------------------

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from uuid import uuid4
 
 import typer
-from confluent_kafka import Producer
 
 from kwire import Consumer, TopicPartition
 from kwire.testing.kafka import ClusterError, KafkaCluster
 from kwire.testing.kafka.jars import ensure_kafka, first_error, run
 from proofs.group import TIMEOUT_S, Group, make_topic
+from tools.topic_filling import Entry, fill
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -118,7 +118,7 @@ def metrics(
     said: dict[Group, tuple[Metrics, Metrics]] = {}
     with KafkaCluster(1) as kafka:
         topic = f"metrics-{uuid4().hex[:8]}"
-        fill(kafka.bootstrap_servers, topic, records)
+        make_filled(kafka.bootstrap_servers, topic, records)
         for way in (Group.RANGE, Group.CONSUMER) if group is None else (group,):
             theirs = read_by_java(kafka.bootstrap_servers, topic, records, way)
             ours = read_by_kwire(kafka.bootstrap_servers, topic, records, way)
@@ -131,15 +131,13 @@ def metrics(
     return broken
 
 
-def fill(bootstrap_servers: str, topic: str, records: int) -> None:
-    """Records in all partitions, each with a codec of its own."""
+def make_filled(bootstrap_servers: str, topic: str, records: int) -> None:
+    """A topic with records in all partitions, each with a codec of its own."""
     make_topic(bootstrap_servers, topic, PARTITIONS)
     for partition, codec in enumerate(CODECS):
-        producer = Producer({"bootstrap.servers": bootstrap_servers, "compression.type": codec, "linger.ms": 20})
-        for number in range(partition, records, PARTITIONS):
-            producer.produce(topic, f"{number:0{VALUE_BYTES}}".encode(), key=b"%d" % number, partition=partition)
-            producer.poll(0)
-        producer.flush(TIMEOUT_S)
+        numbers = range(partition, records, PARTITIONS)
+        entries = (Entry(partition, f"{number:0{VALUE_BYTES}}".encode(), b"%d" % number) for number in numbers)
+        fill(bootstrap_servers, topic, entries, {"compression.type": codec, "linger.ms": 20})
 
 
 def settings_of(bootstrap_servers: str, way: Group) -> dict[str, str]:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from uuid import uuid4
 
-from confluent_kafka import Producer
-
 from kwire.testing.kafka import KafkaCluster
 from proofs.group import make_topic
 from proofs.security.clients import CLIENTS, GROUP_PROTOCOLS, WAYS, java_settings
+from tools.topic_filling import Entry, fill
 
+PARTITIONS = 4
 RECORDS = 2_000
 
 
 def ways(kafka: KafkaCluster, _duration_s: float) -> Sequence[str]:
     topic = f"ways-{uuid4().hex[:8]}"
-    make_topic(kafka.bootstrap_servers, topic, 4)
-    fill(kafka, topic, RECORDS)
+    make_topic(kafka.bootstrap_servers, topic, PARTITIONS)
+    fill(kafka.bootstrap_servers, topic, (Entry(number % PARTITIONS, b"%d" % number) for number in range(RECORDS)))
     print(f"| way in | group | {' | '.join(CLIENTS)} |")
     print(f"|---|---|{'---|' * len(CLIENTS)}")
     broken = []
@@ -38,10 +38,3 @@ def ways(kafka: KafkaCluster, _duration_s: float) -> Sequence[str]:
             if outcomes["kwire"].records != RECORDS:
                 broken.append(f"{way}, {protocol}: kwire read {outcomes['kwire']}, of {RECORDS} records")
     return broken
-
-
-def fill(kafka: KafkaCluster, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
-    for number in range(count):
-        producer.produce(topic, b"%d" % number)
-    producer.flush(30)
