@@ -190,52 +190,15 @@ def _passed_through(found: Set) -> Iterator[Case]:
 
 def wrong_cases(found: Set) -> list[Case]:
     """Reads that both have to refuse; `servers` are given to all but one."""
-    topic = found.codecs["none"]
-    good, one = {"subscribe": topic.name}, {"subscribe": found.cut.name}
-    partial = json.dumps({topic.name: {"0": 0}})
-    foreign = json.dumps({topic.name: {"0": 0, "1": 0, "2": 0, "9": 0}})
+    good = {"subscribe": found.codecs["none"].name}
     wrong: dict[str, Mapping[str, str]] = {
-        "no topics at all": {},
-        "two ways to name topics": {"subscribe": topic.name, "subscribePattern": ".*"},
-        "an assignment that is no JSON": {"assign": "{nothing"},
-        "no topic in subscribe": {"subscribe": ""},
-        "an empty pattern": {"subscribePattern": ""},
-        "start at latest": {**good, "startingOffsets": "latest"},
-        "start at -1": {**good, "startingOffsets": topic.offsets(lambda _: -1)},
-        "end at earliest": {**good, "endingOffsets": "earliest"},
-        "end at -2": {**good, "endingOffsets": topic.offsets(lambda _: -2)},
-        "offsets that are no JSON": {**good, "startingOffsets": "{what"},
-        "offsets of some partitions": {**good, "startingOffsets": partial},
-        "offsets of a partition that is not there": {**good, "startingOffsets": foreign},
-        "ends of some partitions": {**good, "endingOffsets": partial},
-        "times of some partitions": {**good, "startingOffsetsByTimestamp": partial},
-        "times that are no JSON": {**good, "startingOffsetsByTimestamp": "now"},
-        "a time that is none": {**good, "startingTimestamp": "yesterday"},
-        "an ending time that is none": {**good, "endingTimestamp": "tomorrow"},
-        # Of one partition: which one Spark names first depends on how it hashes.
-        "a time behind all": {**one, "startingTimestamp": str(NEVER_MS)},
-        "a time behind all, by partition": {**one, "startingOffsetsByTimestamp": found.cut.offsets(lambda _: NEVER_MS)},
-        "a strategy that is none": {**good, "startingOffsetsByTimestampStrategy": "guess"},
-        "starts behind ends": {
-            **good,
-            "startingOffsets": topic.offsets(lambda end: end - 1),
-            "endingOffsets": topic.offsets(lambda end: end - 5),
-        },
-        # Of one partition, as above.
-        "a start behind the latest": {**one, "startingOffsets": found.cut.offsets(lambda end: end + 5)},
-        "an isolation level that is none": {**good, "kafka.isolation.level": "guess"},
-        "minPartitions 0": {**good, "minPartitions": "0"},
-        "minPartitions -3": {**good, "minPartitions": "-3"},
-        "minPartitions that is none": {**good, "minPartitions": "many"},
-        "maxRecordsPerPartition 0": {**good, "maxRecordsPerPartition": "0"},
-        "failOnDataLoss perhaps": {**good, "failOnDataLoss": "perhaps"},
-        "includeHeaders perhaps": {**good, "includeHeaders": "perhaps"},
-        "kafka.group.id empty prefix": {**good, "kafkaConsumer.pollTimeoutMs": "soon"},
-        "lost records": {**one, "startingOffsets": found.cut.offsets(lambda _: 10)},
+        **_wrong_topics(found.codecs["none"].name),
+        **_wrong_places(found.codecs["none"], found.cut),
+        **{name: {**good, **options} for name, options in WRONG_VALUES.items()},
+        "lost records": {"subscribe": found.cut.name, "startingOffsets": found.cut.offsets(lambda _: 10)},
         "times out of bounds": {"subscribe": found.boundless.name},
+        **{f"{key} is forbidden": {**good, key: value} for key, value in FORBIDDEN.items()},
     }
-    for key, value in FORBIDDEN.items():
-        wrong[f"{key} is forbidden"] = {**good, key: value}
     words = {
         "lost records": f"{found.cut.name}-0",
         "times out of bounds": "overflow",
@@ -248,6 +211,60 @@ def wrong_cases(found: Set) -> list[Case]:
     ]
 
 
+def _wrong_topics(topic: str) -> dict[str, Mapping[str, str]]:
+    return {
+        "no topics at all": {},
+        "two ways to name topics": {"subscribe": topic, "subscribePattern": ".*"},
+        "an assignment that is no JSON": {"assign": "{nothing"},
+        "no topic in subscribe": {"subscribe": ""},
+        "an empty pattern": {"subscribePattern": ""},
+    }
+
+
+def _wrong_places(topic: Written, cut: Written) -> dict[str, Mapping[str, str]]:
+    """Wrong starts and ends.
+
+    Args:
+        cut: A topic of one partition: of several, which one Spark names first depends on how it hashes.
+    """
+    good, one = {"subscribe": topic.name}, {"subscribe": cut.name}
+    partial = json.dumps({topic.name: {"0": 0}})
+    foreign = json.dumps({topic.name: {"0": 0, "1": 0, "2": 0, "9": 0}})
+    return {
+        "start at latest": {**good, "startingOffsets": "latest"},
+        "start at -1": {**good, "startingOffsets": topic.offsets(lambda _: -1)},
+        "end at earliest": {**good, "endingOffsets": "earliest"},
+        "end at -2": {**good, "endingOffsets": topic.offsets(lambda _: -2)},
+        "offsets that are no JSON": {**good, "startingOffsets": "{what"},
+        "offsets of some partitions": {**good, "startingOffsets": partial},
+        "offsets of a partition that is not there": {**good, "startingOffsets": foreign},
+        "ends of some partitions": {**good, "endingOffsets": partial},
+        "times of some partitions": {**good, "startingOffsetsByTimestamp": partial},
+        "times that are no JSON": {**good, "startingOffsetsByTimestamp": "now"},
+        "a time that is none": {**good, "startingTimestamp": "yesterday"},
+        "an ending time that is none": {**good, "endingTimestamp": "tomorrow"},
+        "a time behind all": {**one, "startingTimestamp": str(NEVER_MS)},
+        "a time behind all, by partition": {**one, "startingOffsetsByTimestamp": cut.offsets(lambda _: NEVER_MS)},
+        "a strategy that is none": {**good, "startingOffsetsByTimestampStrategy": "guess"},
+        "starts behind ends": {
+            **good,
+            "startingOffsets": topic.offsets(lambda end: end - 1),
+            "endingOffsets": topic.offsets(lambda end: end - 5),
+        },
+        "a start behind the latest": {**one, "startingOffsets": cut.offsets(lambda end: end + 5)},
+    }
+
+
+WRONG_VALUES: Mapping[str, Mapping[str, str]] = {
+    "an isolation level that is none": {"kafka.isolation.level": "guess"},
+    "minPartitions 0": {"minPartitions": "0"},
+    "minPartitions -3": {"minPartitions": "-3"},
+    "minPartitions that is none": {"minPartitions": "many"},
+    "maxRecordsPerPartition 0": {"maxRecordsPerPartition": "0"},
+    "failOnDataLoss perhaps": {"failOnDataLoss": "perhaps"},
+    "includeHeaders perhaps": {"includeHeaders": "perhaps"},
+    "kafka.group.id empty prefix": {"kafkaConsumer.pollTimeoutMs": "soon"},
+}
 FORBIDDEN = {
     "kafka.auto.offset.reset": "latest",
     "kafka.key.deserializer": "some.Class",
