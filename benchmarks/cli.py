@@ -210,7 +210,10 @@ def parser() -> argparse.ArgumentParser:
     throughput.add_argument("--client", action="append", default=[], choices=CLIENTS_BY_NAME, help="(all)")
     throughput.add_argument("--defaults", action="store_true", help="no client is tuned")
     throughput.add_argument("--chart", type=Path, metavar="FILE", help="draw the rates there, as SVG")
-    for suite in (codec, rebalance, throughput, *add_consumer_suites(suites)):
+    of_consumers = (*add_consumer_suites(suites), *add_topic_suites(suites))
+    for suite in of_consumers:
+        suite.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"turns of each ({MIN_ROUNDS})")
+    for suite in (codec, rebalance, throughput, *of_consumers, add_groups(suites)):
         suite.add_argument("--json", type=Path, metavar="FILE", help="write all rounds there as well")
     return found
 
@@ -237,13 +240,20 @@ def add_consumer_suites(
     handling.add_argument(
         "--against", type=Path, metavar="TREE", help="no-op alone, here and in another clone, in turns"
     )
+    catching_up = suites.add_parser("catch-up", help="back at a long lag: the newest record, and all of the lag")
+    catching_up.add_argument("--records", type=int, default=catch_up.RECORDS, help="of the lag (5000000)")
+    return latency, scale, memory, startup, moving, handling, catching_up
+
+
+def add_topic_suites(
+    suites: argparse._SubParsersAction[argparse.ArgumentParser],
+) -> tuple[argparse.ArgumentParser, ...]:
+    """Those that read the topics of `throughput`, whole."""
     on_spark = suites.add_parser("spark", help="Spark through kwire's source and through its own")
     on_spark.add_argument("--case", action="append", default=[], choices=spark.TOPICS, help="a topic (all)")
     on_spark.add_argument("--query", action="append", default=[], choices=spark.QUERIES, help="(all)")
     on_spark.add_argument("--lean", action="store_true", help="start Spark's Python processes as docs/spark.md advises")
     on_spark.add_argument("--scale", type=float, default=1.0, help="part of each topic that is written (1.0)")
-    catching_up = suites.add_parser("catch-up", help="back at a long lag: the newest record, and all of the lag")
-    catching_up.add_argument("--records", type=int, default=catch_up.RECORDS, help="of the lag (5000000)")
     awaiting = suites.add_parser("async", help="AsyncConsumer beside Consumer, and beside peers that await")
     names = ", ".join(event_loops.TOPICS)
     awaiting.add_argument("--case", action="append", default=[], choices=CASES, help=f"({names})")
@@ -255,6 +265,10 @@ def add_consumer_suites(
     encrypted = suites.add_parser("tls", help="TLS against plain text, beside an idle and a busy application")
     encrypted.add_argument("--case", action="append", default=[], choices=CASES, help=f"({', '.join(tls.TOPICS)})")
     encrypted.add_argument("--scale", type=float, default=0.5, help="part of each topic that is written (0.5)")
+    return on_spark, awaiting, ported, encrypted
+
+
+def add_groups(suites: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:
     groups = suites.add_parser("groups", help="large groups on a virtual clock: how long they take, and what they ask")
     groups.add_argument("--members", type=int, default=200, help="at full size (200)")
     groups.add_argument("--partitions", type=int, default=10_000, help="of its topic (10000)")
@@ -262,10 +276,7 @@ def add_consumer_suites(
     groups.add_argument("--protocol", action="append", default=[], choices=large_groups.PROTOCOLS, help="(both)")
     groups.add_argument("--no-memory", action="store_true", help="leave out the memory of members: half the time")
     groups.add_argument("--write", action="store_true", help="write what came of it into docs/evidence")
-    found = (latency, scale, memory, startup, moving, handling, on_spark, catching_up, awaiting, ported, encrypted)
-    for suite in found:
-        suite.add_argument("--rounds", type=int, default=MIN_ROUNDS, help=f"turns of each ({MIN_ROUNDS})")
-    return (*found, groups)
+    return groups
 
 
 if __name__ == "__main__":
