@@ -14,6 +14,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka import TopicPartition as AdminTopicPartition
 from confluent_kafka.admin import AdminClient
 
+from kwire.testing.kafka import ClusterError
 from proofs.group import TIMEOUT_S, make_topic
 from proofs.losses.cell import ALL, PARTITIONS, PER_BATCH, PER_PARTITION, TARGET, Cell, Place
 from proofs.losses.faults import COMMITTED, DELETED, MARKER, Fault, key_of, value_of
@@ -117,7 +118,8 @@ class Judge:
             for place in sorted(ALL):
                 if first <= place.offset < first + PER_BATCH:
                     producer.produce(topic, value_of(place, fault), key_of(place, fault), partition=place.partition)
-            producer.flush(TIMEOUT_S)
+            if left := producer.flush(TIMEOUT_S):
+                raise ClusterError(f"{topic}: {left} records were not acknowledged within {TIMEOUT_S:.0f} s")
 
     def _begin(self, cell: Cell, offset: int) -> int:
         """The group has been there: a lag is one only then, and a position can be lost. The first offset to produce."""
