@@ -23,7 +23,7 @@ from tools.environment import TOP
 
 PATIENCE_S = 20.0
 ENDING_S = 10.0
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 NEW_FROM = 80  # with parallel rebalance: what lies in front is a lag, these are written later
 
 
@@ -151,7 +151,7 @@ class Judge:
                     [sys.executable, "-m", "proofs.losses.lives", cell.to_json()], cwd=TOP, stderr=errors
                 )
             while process.poll() is None and not is_done and time.monotonic() < deadline_s:
-                time.sleep(LOOK_S)
+                time.sleep(POLL_INTERVAL_S)
                 self._produce_new(cell)
                 is_done = self._has_committed_all(cell)
             is_done = is_done or self._has_committed_all(cell)

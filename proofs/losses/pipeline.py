@@ -35,7 +35,7 @@ FUNCTION = "proofs.losses.pipeline:store"
 OF_A_PROCESS = {Fault.SIGTERM, Fault.SIGINT_HANDLER, Fault.WORKER_KILLED, Fault.JVM_KILLED}
 SMALL_BATCH = 10  # offsets: a fault from outside strikes in the middle of many batches
 BATCHES_BEFORE = 2
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 
 
 def store(rows: DataFrame, _batch: int) -> None:
@@ -96,7 +96,7 @@ def run_process(cell: Cell, deadline_s: float) -> None:
             command, cwd=TOP, env=environment, stdout=errors, stderr=errors, start_new_session=True
         )
         while process.poll() is None and time.monotonic() < deadline_s:
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
             note_jvm(cell, process.pid)
             strike_from_outside(cell, process.pid)
         end(cell, process)

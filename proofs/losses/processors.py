@@ -29,7 +29,7 @@ from proofs.losses.cell import Cell
 from proofs.losses.faults import Alarms, Fault, Handle, TimeLimitError, TroubleError
 from proofs.losses.ways import Way, fork_and_poll, open_consumer
 
-LOOK_S = 0.1
+POLL_INTERVAL_S = 0.1
 HANDLED_BEFORE_CLOSING = 40
 
 
@@ -85,7 +85,7 @@ class ProcessorLife:
 
     def _watch(self) -> None:
         while not self.cell.has("stop"):
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
             self._close_executor()
             if self.pool is not None:
                 self._fork()

@@ -37,7 +37,7 @@ BATCH_S = 900.0  # a start of Spark and two batches, on a machine that is busy w
 DRAIN_S = 1_800.0
 FRESH, BACKFILL = 200_000, 800_000
 SEED = 4
-LOOK_S = 0.2
+POLL_INTERVAL_S = 0.2
 
 
 @dataclass(slots=True)
@@ -153,7 +153,7 @@ def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
     """Whether it came true in time."""
     until_s = time.monotonic() + timeout_s
     while not (is_true := condition()) and time.monotonic() < until_s:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_INTERVAL_S)
     return is_true
 
 

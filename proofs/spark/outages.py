@@ -54,7 +54,7 @@ PATIENCE_OF_A_TASK_S = 12.0
 ATTEMPTS = 6  # of a task: as many times its patience are longer than any outage
 MIN_S, MAX_S = 5.0, 40.0
 INTO_A_TASK_S = 2.5
-LOOK_S = 0.05
+POLL_INTERVAL_S = 0.05
 NEVER_S = 5.0  # the patience of tasks whose broker does not come back
 SLACK_S = 4.0  # Spark starts a Python process for each attempt, on a busy machine
 
@@ -137,7 +137,7 @@ class Scene:
         while not condition():
             if time.monotonic() > until_s:
                 raise ClusterError(f"no {what} in {PATIENCE_S:.0f} s")
-            time.sleep(LOOK_S)
+            time.sleep(POLL_INTERVAL_S)
 
     def strike(self, kind: str, chance: Random, ended: Callable[[], bool]) -> None:
         """In the middle of a task: an outage of some length. Whether tasks failed of it is noted."""
@@ -151,7 +151,7 @@ class Scene:
         with self.outage(kind):
             while time.monotonic() < end_s:
                 failed = max(failed, self.failed_tasks - before)
-                time.sleep(LOOK_S)
+                time.sleep(POLL_INTERVAL_S)
         what = "Spark tried again" if failed else "waited out"
         self.struck[f"{kind} {where}, {what}"] += 1
         print(f"  {kind} for {lasts_s:4.1f} s {where}: {failed} tasks failed", flush=True)
@@ -253,7 +253,7 @@ def never_back(scene: Scene, kind: str) -> Iterator[str]:
     job = InThread(columns(scene, **one).write.format("noop").mode("overwrite").save)
     job.start()
     while not scene.active_tasks:
-        time.sleep(LOOK_S)
+        time.sleep(POLL_INTERVAL_S)
     time.sleep(1.0)
     with scene.outage(kind):
         struck_s = time.monotonic()
