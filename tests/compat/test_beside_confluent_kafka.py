@@ -610,6 +610,63 @@ def test_on_assign_takes_some_of_the_partitions(cluster: Cluster, module: Any, c
     consumer.close()
 
 
+INCREMENTAL = [COOPERATIVE, {"group_protocol": "consumer"}]
+
+
+@BOTH
+@pytest.mark.parametrize(
+    ("call", "more"),
+    [
+        *[(call, more) for call in ("assign", "unassign") for more in INCREMENTAL],
+        ("incremental_assign", {}),
+        ("incremental_unassign", {}),
+    ],
+)
+def test_callbacks_refuse_calls_of_the_other_rebalance_protocol(
+    cluster: Cluster,
+    module: Any,  # noqa: ANN401
+    call: str,
+    more: dict[str, str],
+) -> None:
+    """`assign([])`, in a rebalance that brought this member nothing, took out all that it had: nobody read it."""
+    raised: list[Exception] = []
+
+    def on_assign(consumer: Any, partitions: list[Any]) -> None:  # noqa: ANN401
+        try:
+            getattr(consumer, call)(*([] if call == "unassign" else [partitions]))
+        except module.KafkaException as error:
+            raised.append(error)
+
+    consumer = module.Consumer(settings(cluster, **more))
+    consumer.subscribe(["orders"], on_assign=on_assign)
+    for _ in range(200):
+        consumer.poll(0 if raised else 0.05)
+    assert raised[0].args[0].code() == module.KafkaError._STATE
+    consumer.close()
+
+
+@BOTH
+@pytest.mark.parametrize("more", [{}, COOPERATIVE])
+@pytest.mark.parametrize("call", ["assign", "incremental_unassign"])
+def test_on_revoke_may_make_either_call_when_the_consumer_is_closed(
+    cluster: Cluster,
+    module: Any,  # noqa: ANN401
+    call: str,
+    more: dict[str, str],
+) -> None:
+    revoked: list[int] = []
+
+    def on_revoke(consumer: Any, partitions: list[Any]) -> None:  # noqa: ANN401
+        getattr(consumer, call)([] if call == "assign" else partitions)
+        revoked.extend(one.partition for one in partitions)
+
+    consumer = module.Consumer(settings(cluster, **more))
+    consumer.subscribe(["orders"], on_revoke=on_revoke)
+    read(consumer, 6)
+    consumer.close()
+    assert sorted(revoked) == [0, 1]
+
+
 @BOTH
 def test_on_assign_takes_no_partition(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     called: list[int] = []

@@ -84,6 +84,7 @@ class Consumer:
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         with self._kwire.call() as session:
             check_starts(partitions)
+            session.check_call(is_incremental=True)
             wanted = frozenset(map(key_of, partitions))
             if session.in_callback is None:
                 if twice := session.owned(partitions):
@@ -97,6 +98,7 @@ class Consumer:
 
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         with self._kwire.call() as session:
+            session.check_call(is_incremental=True)
             if session.in_callback is not None:
                 return
             gone = frozenset(session.owned(partitions))

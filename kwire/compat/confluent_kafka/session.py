@@ -43,6 +43,7 @@ from kwire.compat.confluent_kafka.values import (
     TopicPartition,
 )
 from kwire.compat.record_loop import RecordLoop
+from kwire.config import ConsumerConfig, GroupProtocol
 from kwire.consumer.arguments import checked_partitions
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.consumer.sync import Consumer
@@ -95,6 +96,8 @@ class Session:
         """The topics of which partitions have been assigned."""
         self.left_out: Partitions = frozenset()
         """Partitions from the group that `on_assign` has not taken."""
+        self._is_incremental = _has_incremental_rebalances(self.consumer.config)
+        self._is_closing = False
         self.is_closed = False
 
     @contextlib.contextmanager
@@ -126,6 +129,7 @@ class Session:
     def close(self) -> None:
         if self.is_closed:
             return
+        self._is_closing = True
         self.commits.hurry()
         with self.turns, exceptions():
             try:
@@ -145,8 +149,20 @@ class Session:
     def is_assigned_by_hand(self) -> bool:
         return self.consumer._session.state.assigned_by_hand
 
+    def check_call(self, *, is_incremental: bool) -> None:
+        """Refuse, in a rebalance callback, a call of the other rebalance protocol. `assign()` in an incremental
+        rebalance would take out the partitions that the callback was not told of, and nobody would read them."""
+        if self.in_callback is None or self._is_closing or is_incremental == self._is_incremental:
+            return
+        prefix, kind = ("incremental_", "incremental") if self._is_incremental else ("", "not incremental")
+        raise exception(
+            KafkaError._STATE,
+            f"this group's rebalances are {kind}: callbacks use {prefix}assign() and {prefix}unassign()",
+        )
+
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
         check_starts(partitions)
+        self.check_call(is_incremental=False)
         wanted = frozenset(map(key_of, partitions))
         if self.in_callback is None:
             self._assign_by_hand(wanted)
@@ -357,3 +373,11 @@ class Session:
         with self.turns:
             found = self.ends.next()
         return None if found is None else Message.end_of(*found)
+
+
+def _has_incremental_rebalances(config: ConsumerConfig) -> bool:
+    from kwire.assignors import RebalanceProtocol, rebalance_protocol, resolve  # the session imports it when needed
+
+    if config.group_protocol is GroupProtocol.CONSUMER:
+        return True
+    return rebalance_protocol(resolve(config.partition_assignment_strategy)) is RebalanceProtocol.COOPERATIVE
