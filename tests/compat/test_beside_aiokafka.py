@@ -294,6 +294,91 @@ def test_a_second_member_takes_its_share(library: Library) -> None:
     run(main)
 
 
+@BOTH
+def test_one_task_starts_members_one_after_the_other(library: Library, cluster: Cluster) -> None:
+    """The second member could not start: it waited for the first one, which nobody polled. What the first one was
+    given by then is nobody's yet: it is not committed, and not lost."""
+    told: list[tuple[str, int]] = []
+
+    class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
+        async def on_partitions_revoked(self, revoked: set[object]) -> None:
+            told.append(("revoked", len(revoked)))
+
+        async def on_partitions_assigned(self, assigned: set[object]) -> None:
+            told.append(("assigned", len(assigned)))
+
+    async def main() -> None:
+        first = library.consumer(group_id="billing", heartbeat_interval_ms=200)
+        first.subscribe(["orders"], listener=Listener())
+        second = library.consumer("orders", group_id="billing", heartbeat_interval_ms=200)
+        await first.start()
+        await second.start()
+        while not len(first.assignment()) == len(second.assignment()) == 1:
+            await asyncio.sleep(0.01)
+        assert first.assignment() | second.assignment() == {library.tp(0), library.tp(1)}
+        assert told == [("revoked", 0), ("assigned", 2), ("revoked", 2), ("assigned", 1)]
+        assert [at.offset for at in cluster.committed("billing").values()] in ([], [0, 0])
+        found = [*await read(first, 3), *await read(second, 3)]
+        assert sorted(record.value for record in found) == [b"0", b"1", b"2", b"3", b"4", b"5"]
+        await second.stop()
+        await first.stop()
+
+    run(main)
+    assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_members_that_read_nothing_commit_nothing(library: Library, cluster: Cluster) -> None:
+    async def main() -> None:
+        async with (
+            library.consumer("orders", group_id="billing", heartbeat_interval_ms=200),
+            library.consumer("orders", group_id="billing", heartbeat_interval_ms=200),
+        ):
+            pass
+
+    run(main)
+    assert [at.offset for at in cluster.committed("billing").values()] in ([], [0, 0])
+
+
+@BOTH
+def test_the_first_call_for_records_meets_an_error_of_the_time_before(library: Library) -> None:
+    async def main() -> None:
+        settings = {"group_id": "billing", "heartbeat_interval_ms": 200, "auto_offset_reset": "none"}
+        first, second = library.consumer("orders", **settings), library.consumer("orders", **settings)
+        await first.start()
+        await second.start()
+        for consumer in (first, second):
+            with pytest.raises(library.errors.NoOffsetForPartitionError):
+                await consumer.getone()
+        await second.stop()
+        await first.stop()
+
+    run(main)
+
+
+def test_no_task_is_left_of_a_consumer_that_was_stopped(cluster: Cluster) -> None:
+    library = Library("kwire.compat.aiokafka", cluster)
+
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing"):
+            assert len(asyncio.all_tasks()) == 2
+        assert asyncio.all_tasks() == {asyncio.current_task()}
+
+    run(main)
+
+
+def test_a_program_that_never_reads_leaves_its_group(cluster: Cluster) -> None:
+    library = Library("kwire.compat.aiokafka", cluster)
+
+    async def main() -> None:
+        settings = {"group_id": "billing", "max_poll_interval_ms": 500}
+        async with library.consumer("orders", **settings), library.consumer("orders", **settings) as second:
+            while len(second.assignment()) < 2:
+                await second.getmany(timeout_ms=100)
+
+    run(main)
+
+
 def test_members_of_both_kinds_share_a_group(cluster: Cluster) -> None:
     """So a group can change over member by member."""
 

@@ -21,6 +21,7 @@ from typing import Any, Self, TypeAlias
 from kwire.clock import monotonic_ms
 from kwire.compat.aiokafka import errors
 from kwire.compat.aiokafka.abc import ConsumerRebalanceListener, is_listener
+from kwire.compat.aiokafka.early_polls import EarlyPolls
 from kwire.compat.aiokafka.errors import (
     ConsumerStoppedError,
     IllegalOperation,
@@ -88,6 +89,7 @@ class AIOKafkaConsumer(PrivateAttributes):
         self._kwire_paused: set[TopicPartition] = set()
         self._kwire_partitions: dict[str, set[int]] = {}
         self._kwire_polls = asyncio.Lock()
+        self._kwire_early_polls: EarlyPolls | None = None
         self._kwire_has_assignment = asyncio.Event()
         self._kwire_polled_at_ms: int | None = None
         self._kwire_is_started = self._kwire_is_stopped = False
@@ -119,6 +121,29 @@ class AIOKafkaConsumer(PrivateAttributes):
                     await self._kwire_consumer.close()
                 self._kwire_is_started = False
                 raise
+        if self._kwire_group_id is not None:
+            longest_s = self._kwire_consumer.config.max_poll_interval_ms / 1000.0
+            self._kwire_early_polls = EarlyPolls(self._kwire_poll_early, longest_s)
+            self._kwire_keep_back()
+
+    async def _kwire_poll_early(self) -> None:
+        """Take part in a rebalance, if there is one. Records and errors are left for the call that asks for records;
+        changes of the program's that are not carried out yet come first."""
+        async with self._kwire_polls:
+            early = self._kwire_early_polls
+            if early is None or early.are_over or self._kwire_later:
+                return
+            try:
+                await self._kwire_consumer._poll(0, to_loop=True)
+            except KafkaError as error:
+                log.debug("the next call for records meets this again: %s", error)
+            finally:
+                self._kwire_keep_back()
+
+    def _kwire_keep_back(self) -> None:
+        """Keep what was polled for the program's first call: no task has it in hand."""
+        self._kwire_consumer._session.state.delivery.interrupt()
+        self._kwire_consumer._tasks.processor = None
 
     async def _kwire_wait_for_assignment(self) -> None:
         """Poll until there is an assignment. An error behind the assignment is left for the call that asks for
@@ -169,10 +194,14 @@ class AIOKafkaConsumer(PrivateAttributes):
     async def stop(self) -> None:
         if not self._kwire_is_stopped:
             self._kwire_is_stopped = True
+            if self._kwire_early_polls is not None:
+                self._kwire_early_polls.end()
             with raised_as_theirs():
                 await self._kwire_consumer.close()
             async with self._kwire_polls:  # wait for the task that waits for records
                 pass
+            if self._kwire_early_polls is not None:
+                await self._kwire_early_polls.wait_ended()
 
     # --- what to consume ------------------------------------------------------------------------------------
 
@@ -307,6 +336,8 @@ class AIOKafkaConsumer(PrivateAttributes):
     ) -> RecordsOfPartitions:
         """The next records, up to this many; waits for the first. One task at a time."""
         self._kwire_check_running()
+        if self._kwire_early_polls is not None:
+            self._kwire_early_polls.end()
         with raised_as_theirs():
             try:
                 async with self._kwire_polls:
