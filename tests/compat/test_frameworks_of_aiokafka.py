@@ -207,6 +207,34 @@ def test_a_tracer_reads_servers_client_and_group(cluster: Cluster, package: Any)
 
 @slow
 @BOTH
+def test_a_tracer_reads_the_servers_as_they_were_given(cluster: Cluster, package: Any) -> None:  # noqa: ANN401
+    async def main() -> None:
+        for given in (cluster.bootstrap_servers, [cluster.bootstrap_servers]):
+            consumer = package.AIOKafkaConsumer(bootstrap_servers=given)
+            assert consumer._client._bootstrap_servers == given
+            await consumer.stop()
+
+    run(main)
+
+
+@slow
+@BOTH
+def test_a_tracer_keeps_what_it_knows_in_the_client(cluster: Cluster, package: Any) -> None:  # noqa: ANN401
+    """As ddtrace does: it raised at each start, because the client took no attribute."""
+
+    async def main() -> None:
+        async with of_billing(package, cluster) as consumer:
+            if consumer._client.get_random_node() is None:
+                await consumer._client.force_metadata_update()
+                consumer._client._dd_cluster_id_failure_time = 1.0
+                assert consumer._client._dd_cluster_id_failure_time == 1.0
+            assert consumer._client is consumer._client
+
+    run(main)
+
+
+@slow
+@BOTH
 @pytest.mark.parametrize("enabled", [True, False])
 def test_a_framework_reads_who_commits(cluster: Cluster, package: Any, enabled: bool) -> None:  # noqa: ANN401
     async def main() -> None:

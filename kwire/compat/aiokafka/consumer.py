@@ -29,7 +29,7 @@ from kwire.compat.aiokafka.errors import (
     as_theirs,
     raised_as_theirs,
 )
-from kwire.compat.aiokafka.private_attributes import PrivateAttributes
+from kwire.compat.aiokafka.private_attributes import Client, PrivateAttributes
 from kwire.compat.aiokafka.settings import most_records, settings_of
 from kwire.compat.aiokafka.structs import (
     ConsumerRecord,
@@ -76,6 +76,7 @@ class AIOKafkaConsumer(PrivateAttributes):
     """
 
     def __init__(self, *topics: str, **configs: object) -> None:
+        self._kwire_client = Client(configs.get("bootstrap_servers", "localhost"), "")
         self._kwire_settings = settings_of(configs)
         self._kwire_make()
         self._kwire_most_records = most_records(configs)

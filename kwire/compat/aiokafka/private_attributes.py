@@ -31,12 +31,21 @@ class _Readable(Generic[T]):
         return self if owner is None else self._read(owner)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Client:
-    """What libraries read of the client."""
+    """What libraries read of the client. ddtrace keeps attributes of its own here."""
 
-    _bootstrap_servers: list[str]
+    _bootstrap_servers: object
+    """As the program has given them."""
     _client_id: str
+
+    def get_random_node(self) -> int | None:
+        """None, as if no broker were known. ddtrace would ask the broker for the cluster's id, through the client."""
+        return None
+
+    async def force_metadata_update(self) -> bool:
+        """ddtrace awaits this if no broker is known."""
+        return False
 
 
 @dataclass(frozen=True)
@@ -57,6 +66,7 @@ class Subscription:
 class PrivateAttributes:
     """The attributes, which kwire itself does not read. They show the consumer, and do not change it."""
 
+    _kwire_client: Client
     _kwire_consumer: AsyncConsumer[Any, Any]
     _kwire_group_id: str | None
     _kwire_topics: frozenset[str]
@@ -65,8 +75,8 @@ class PrivateAttributes:
     @_Readable
     def _client(self) -> Client:
         """OpenTelemetry reads both values after each record; ddtrace reads the servers."""
-        consumer = self._kwire_consumer
-        return Client([*map(str, consumer.config.bootstrap_servers)], consumer._session.link.client_id)
+        self._kwire_client._client_id = self._kwire_consumer._session.link.client_id
+        return self._kwire_client
 
     @_Readable
     def _group_id(self) -> str | None:
