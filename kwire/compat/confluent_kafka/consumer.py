@@ -58,10 +58,11 @@ class Consumer:
         on_lost: OnPartitions | None = None,
     ) -> None:
         with self._kwire.call() as session:
+            wanted = names_or_pattern(topics)
             if session.is_assigned_by_hand():
                 session.assign([])
             functions = (function and partial(function, self) for function in (on_assign, on_revoke, on_lost))
-            session.consumer.subscribe(names_or_pattern(topics), listener=Listener(session, *functions))
+            session.consumer.subscribe(wanted, listener=Listener(session, *functions))
 
     def unsubscribe(self) -> None:
         """End the subscription. Partitions that were assigned by hand stay assigned."""
@@ -173,7 +174,7 @@ class Consumer:
             session.note_returned()
             chosen = offsets_of(message, offsets)
             found = session.commits.stored.left() if chosen is None else chosen
-            if chosen is None and not found:
+            if not found:
                 if asynchronous:
                     return None
                 raise exception(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored")
@@ -184,7 +185,7 @@ class Consumer:
             session.look_up.check(chosen.keys() - session.assigned() if chosen else ())
             session.consumer.commit_sync(asked)
             session.commits.stored.committed(found)
-            asked_of = found.keys() if chosen is not None else found.keys() | session.assigned()
+            asked_of = found.keys() | (session.assigned() if chosen is None else {*map(key_of, offsets or ())})
             return [answered(tp, found.get(tp)) for tp in sorted(asked_of)]
 
     def committed(self, partitions: Sequence[TopicPartition], timeout: float = -1) -> list[TopicPartition]:
