@@ -408,7 +408,28 @@ def test_a_class_that_derives_from_the_consumer_may_have_attributes_of_its_own(
 
 def test_private_names_are_those_that_nobody_else_has(cluster: Cluster) -> None:
     with open_consumer(adapter, cluster) as consumer:
-        assert not [name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)]
+        private = {name for name in dir(consumer) if not name.startswith("__") and re.match("_(?!kwire)", name)}
+        assert private == {"_subscription"}
+
+
+@BOTH
+def test_a_tracer_reads_the_topics(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    """As Elastic APM does: each poll raised an AttributeError."""
+    with open_consumer(module, cluster, group_id="billing") as consumer:
+        assert not consumer._subscription.subscription
+        consumer.subscribe(["orders"])
+        assert consumer._subscription.subscription == {"orders"}
+
+
+def test_a_derived_class_may_have_a_subscription_of_its_own(cluster: Cluster) -> None:
+    class Own(adapter.KafkaConsumer):
+        def __init__(self, *topics: str, **configs: object) -> None:
+            self._subscription = "its own"  # type: ignore[assignment]
+            super().__init__(*topics, **configs)
+
+    with open_consumer(SimpleNamespace(KafkaConsumer=Own), cluster, "orders") as consumer:
+        assert len(list(consumer)) == 6
+        assert consumer._subscription == "its own"
 
 
 @BOTH

@@ -5,30 +5,11 @@ Each value is what holds at the moment in which it is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Self, TypeVar, overload
+from typing import Any
 
+from kwire.compat.readable import Readable
 from kwire.consumer.async_consumer import AsyncConsumer
-
-T = TypeVar("T")
-
-
-class _Readable(Generic[T]):
-    """A property that a derived class may hide by an attribute of its own, in `__init__`, too."""
-
-    def __init__(self, read: Callable[[Any], T]) -> None:
-        self._read = read
-        self.__doc__ = read.__doc__
-
-    @overload
-    def __get__(self, owner: None, kind: type) -> Self: ...
-
-    @overload
-    def __get__(self, owner: object, kind: type) -> T: ...
-
-    def __get__(self, owner: object, kind: type) -> Self | T:
-        return self if owner is None else self._read(owner)
 
 
 @dataclass(eq=False)
@@ -72,34 +53,34 @@ class PrivateAttributes:
     _kwire_topics: frozenset[str]
     _kwire_is_stopped: bool
 
-    @_Readable
+    @Readable
     def _client(self) -> Client:
         """OpenTelemetry reads both values after each record; ddtrace reads the servers."""
         self._kwire_client._client_id = self._kwire_consumer._session.link.client_id
         return self._kwire_client
 
-    @_Readable
+    @Readable
     def _group_id(self) -> str | None:
         """OpenTelemetry, ddtrace, FastStream and kstreams read it."""
         return self._kwire_group_id
 
-    @_Readable
+    @Readable
     def _coordinator(self) -> Coordinator:
         """FastStream reads the member's id in its rebalance listener."""
         member = self._kwire_consumer._session.state.view.group
         return Coordinator("" if member is None else member.member_id)
 
-    @_Readable
+    @Readable
     def _subscription(self) -> Subscription:
         """FastStream reads the topics, for a warning that a member has no partitions."""
         return Subscription(self._kwire_topics or self._kwire_consumer.subscription())
 
-    @_Readable
+    @Readable
     def _enable_auto_commit(self) -> bool:
         """kstreams reads it when partitions are revoked, to commit if nobody else does."""
         return self._kwire_consumer.config.enable_auto_commit
 
-    @_Readable
+    @Readable
     def _closed(self) -> bool:
         """Health checks of programs read whether the consumer was stopped."""
         return self._kwire_is_stopped

@@ -24,6 +24,7 @@ from kwire.compat.kafka_python.consumer.subscription_state import (
 )
 from kwire.compat.kafka_python.errors import bootstrap_timeout, error_of, raises_theirs
 from kwire.compat.kafka_python.future import Future
+from kwire.compat.kafka_python.private_attributes import PrivateAttributes
 from kwire.compat.kafka_python.settings import BOOTSTRAP_MS, defaults, settings_of, take_interval, take_ms
 from kwire.compat.kafka_python.structs import (
     ConsumerGroupMetadata,
@@ -66,10 +67,11 @@ _NO_GROUP = ConsumerGroupMetadata(group_id=cast("str", None))
 _FOREVER_MS = float("inf")
 
 
-class KafkaConsumer:
+class KafkaConsumer(PrivateAttributes):
     """A consumer with kafka-python's API, set up by keyword arguments. See kafka.KafkaConsumer.
 
-    Private names begin with `_kwire`, so that a derived class may have names such as `_loop` of its own.
+    Private names begin with `_kwire`, so that a derived class may have names such as `_loop` of its own. Those of
+    `PrivateAttributes` are for others to read.
     """
 
     @raises_theirs
@@ -369,11 +371,6 @@ class KafkaConsumer:
         link = self._kwire_consumer._session.link
         self._kwire_consumer._check_open()
         return link.run(link.ask("topics", lambda reply: LookUpTopics(topics, reply), timeout_s, wakeable=False))
-
-    @property
-    def _kwire_topics_read(self) -> frozenset[str]:
-        session = self._kwire_consumer._session
-        return session.whole_topics.names or session.state.view.topics
 
     @raises_theirs
     def group_metadata(self) -> ConsumerGroupMetadata | TheirGroupMetadata:
