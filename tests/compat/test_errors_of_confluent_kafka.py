@@ -14,9 +14,10 @@ import pytest
 
 from kwire import errors
 from kwire.compat import confluent_kafka as adapter
-from kwire.compat.confluent_kafka.kafka_error import as_theirs
+from kwire.compat.confluent_kafka.kafka_error import as_theirs, error_of
 from kwire.compat.confluent_kafka.told_errors import ToldErrors
 from kwire.model import TopicPartition
+from kwire.protocol.error_codes import ErrorCode
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -37,6 +38,39 @@ def all_told(consumer: Any, seconds: float) -> list[tuple[int, str | None, int |
         if message is not None and message.error():
             found.append((message.error().code(), message.topic(), message.partition()))
     return found
+
+
+@slow
+@BOTH
+def test_a_static_member_that_another_one_has_replaced_is_told_once_and_does_not_come_back(
+    cluster: Cluster,
+    module: Any,  # noqa: ANN401
+) -> None:
+    """Its `subscribe()` put out the member that had replaced it, which then did the same."""
+    static = {"group_instance_id": "till", "session_timeout_ms": 6000, "heartbeat_interval_ms": 100}
+    first, second = (module.Consumer(settings(cluster, **static)) for _ in range(2))
+    for consumer in (first, second):
+        consumer.subscribe(["orders"])
+        while not consumer.assignment():
+            consumer.poll(0.05)
+    fatal = module.KafkaError._FATAL
+    assert [code for code, _, _ in all_told(first, 3.0)] == [fatal]
+    for call in (
+        lambda: first.commit(offsets=[module.TopicPartition("orders", 0, 1)], asynchronous=False),
+        lambda: first.subscribe(["orders"]),
+        first.unsubscribe,
+    ):
+        with pytest.raises(module.KafkaException) as caught:
+            call()
+        assert caught.value.args[0].code() == fatal
+    assert not all_told(second, 1.0)
+    assert len(second.assignment()) == 2
+    first.close()
+    second.close()
+
+
+def test_codes_are_plain_numbers() -> None:
+    assert type(error_of(errors.BrokerError("full", code=ErrorCode.GROUP_MAX_SIZE_REACHED)).code()) is int
 
 
 # --- caught -----------------------------------------------------------------------------------------------------

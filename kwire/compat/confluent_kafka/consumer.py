@@ -59,6 +59,7 @@ class Consumer:
     ) -> None:
         with self._kwire.call() as session:
             wanted = names_or_pattern(topics)
+            session.check_not_ended()
             if session.is_assigned_by_hand():
                 session.assign([])
             functions = (function and partial(function, self) for function in (on_assign, on_revoke, on_lost))
@@ -67,6 +68,7 @@ class Consumer:
     def unsubscribe(self) -> None:
         """End the subscription. Partitions that were assigned by hand stay assigned."""
         with self._kwire.call() as session:
+            session.check_not_ended()
             if not session.is_assigned_by_hand():
                 session.consumer.unsubscribe()
 

@@ -98,10 +98,21 @@ _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
 )
 
 
+# Another member has this one's `group.instance.id`. To join again would put out that one, and so on.
+_OF_INSTANCE_ID = (errors.FencedInstanceIdError, errors.UnreleasedInstanceIdError)
+
+
+def ends_consumer(error: errors.KafkaError) -> bool:
+    """Whether librdkafka refuses to go on after this error of a poll."""
+    return isinstance(error, _OF_INSTANCE_ID)
+
+
 def error_of(error: errors.KafkaError) -> KafkaError:
     """The `KafkaError` for an error of kwire."""
-    if isinstance(error, errors.BrokerError):
-        code = error.code
+    if ends_consumer(error):
+        code = KafkaError._FATAL
+    elif isinstance(error, errors.BrokerError):
+        code = int(error.code)
     else:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), KafkaError._FAIL)
     return KafkaError(code, str(error), fatal=error.fatal, retriable=error.retriable)

@@ -23,6 +23,9 @@ from kwire.compat.confluent_kafka.ends import ENDS_S, PartitionEnds
 from kwire.compat.confluent_kafka.forwarded_logs import forward
 from kwire.compat.confluent_kafka.kafka_error import (
     KafkaError,
+    KafkaException,
+    as_theirs,
+    ends_consumer,
     error_of,
     exception,
     exceptions,
@@ -98,6 +101,8 @@ class Session:
         """Partitions from the group that `on_assign` has not taken."""
         self._is_incremental = _has_incremental_rebalances(self.consumer.config)
         self._is_closing = False
+        self._ended_by: KafkaError | None = None
+        """The error after which librdkafka refuses to go on."""
         self.is_closed = False
 
     @contextlib.contextmanager
@@ -145,6 +150,12 @@ class Session:
                     self.is_closed = True
 
     # --- what to consume ------------------------------------------------------------------------------------
+
+    def check_not_ended(self) -> None:
+        """Raise if an error has ended this consumer: to subscribe again would put out the member that has its
+        `group.instance.id` now."""
+        if self._ended_by is not None:
+            raise as_theirs(KafkaException)(self._ended_by)
 
     def is_assigned_by_hand(self) -> bool:
         return self.consumer._session.state.assigned_by_hand
@@ -296,10 +307,12 @@ class Session:
         except errors.KafkaError as error:
             if self.is_closed:  # closed by a signal handler while this poll waited
                 return []
+            if ends_consumer(error):
+                self._ended_by = error_of(error)
             is_idle = self._is_of_nothing_to_poll(error)
             if not is_idle and (message := self.told.news_of(error)) is not None:
                 return self._told(error, message)
-            pause_s = LOOKED_AGAIN_S if is_idle else TRIED_AGAIN_S
+            pause_s = LOOKED_AGAIN_S if is_idle or self._ended_by is not None else TRIED_AGAIN_S
             time.sleep(max(0.0, min(until_s - time.monotonic(), pause_s)))
         return None
 

@@ -3,11 +3,12 @@ once."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 
 from kwire import errors
-from kwire.compat.confluent_kafka.kafka_error import KafkaError, error_of, place_of
+from kwire.compat.confluent_kafka.kafka_error import KafkaError, ends_consumer, error_of, place_of
 from kwire.compat.confluent_kafka.values import Message
 from kwire.model import TopicPartition
 
@@ -18,8 +19,8 @@ TOLD_AGAIN_S = 1.0
 class ToldErrors:
     """The errors that were reported: a program that logs an error and polls again would otherwise do nothing else.
 
-    A partition without a position is reported once, until the program sets one. Any other error is reported again after
-    a while.
+    A partition without a position is reported once, until the program sets one; an error that ends the consumer, once
+    for all. Any other error is reported again after a while.
     """
 
     def __init__(self) -> None:
@@ -39,7 +40,7 @@ class ToldErrors:
         self._again_s = {each: again_s for each, again_s in self._again_s.items() if now_s < again_s}
         if this in self._again_s:
             return None
-        self._again_s[this] = now_s + TOLD_AGAIN_S
+        self._again_s[this] = math.inf if ends_consumer(error) else now_s + TOLD_AGAIN_S
         return Message.of_error(found, *place_of(error))
 
     def _next_stuck(self, error: KafkaError, stuck: Mapping[TopicPartition, int | None]) -> Message | None:
