@@ -69,6 +69,30 @@ def test_a_static_member_that_another_one_has_replaced_is_told_once_and_does_not
     second.close()
 
 
+@slow
+@BOTH
+def test_an_invalid_name_is_a_topic_that_is_not_there(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    consumer.subscribe(["bad topic!"])
+    while (message := consumer.poll(0.1)) is None:
+        pass
+    assert message.error().code() == module.KafkaError.UNKNOWN_TOPIC_OR_PART
+    assert message.topic() == "bad topic!"
+    consumer.close()
+
+
+@slow
+@BOTH
+def test_a_look_up_of_an_invalid_name_answers_why(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    consumer = module.Consumer(settings(cluster))
+    found = consumer.list_topics("bad topic!", timeout=10)
+    assert {name: topic.error.code() for name, topic in found.topics.items()} == {
+        "bad topic!": module.KafkaError.TOPIC_EXCEPTION
+    }
+    assert len(found.brokers) == 1
+    consumer.close()
+
+
 def test_codes_are_plain_numbers() -> None:
     assert type(error_of(errors.BrokerError("full", code=ErrorCode.GROUP_MAX_SIZE_REACHED)).code()) is int
 

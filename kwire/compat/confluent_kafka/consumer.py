@@ -26,11 +26,10 @@ from kwire.compat.confluent_kafka.arguments import (
 )
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.listener import Listener
-from kwire.compat.confluent_kafka.metadata import ClusterMetadata, cluster_metadata
+from kwire.compat.confluent_kafka.metadata import ClusterMetadata
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.settings import OwnSettings
 from kwire.compat.confluent_kafka.values import Message, TopicPartition
-from kwire.consumer.arguments import checked_topic
 from kwire.transactions import librdkafka_group_metadata
 
 __all__ = ["Consumer"]
@@ -246,8 +245,7 @@ class Consumer:
         if self._kwire.is_closed:
             raise RuntimeError("Handle has been closed")
         with self._kwire.look() as session:
-            wanted = None if topic is None else frozenset((checked_topic(topic),))
-            return cluster_metadata(session.look_up.topics(wanted, timeout), wanted or frozenset())
+            return session.look_up.metadata(topic, timeout)
 
     def memberid(self) -> str | None:
         with self._kwire.look() as session, contextlib.suppress(errors.CommitFailedError):  # removed from its group

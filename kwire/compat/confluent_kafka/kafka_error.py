@@ -89,6 +89,7 @@ _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
     (errors.OffsetOutOfRangeError, KafkaError._AUTO_OFFSET_RESET),
     (errors.NoOffsetForPartitionError, KafkaError._AUTO_OFFSET_RESET),
     (errors.CorruptRecordError, KafkaError._BAD_MSG),
+    (errors.InvalidTopicError, KafkaError.UNKNOWN_TOPIC_OR_PART),
     (errors.RebalanceInProgressError, KafkaError.REBALANCE_IN_PROGRESS),
     (errors.CommitFailedError, KafkaError.UNKNOWN_MEMBER_ID),
     (errors.InvalidArgumentError, KafkaError._INVALID_ARG),

@@ -6,10 +6,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kwire.compat.confluent_kafka.arguments import check_times, key_of, seconds
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
-from kwire.compat.confluent_kafka.metadata import no_topic
+from kwire.compat.confluent_kafka.metadata import ClusterMetadata, cluster_metadata, no_topic
 from kwire.compat.confluent_kafka.values import OFFSET_END, TopicPartition
 from kwire.consumer.arguments import checked_topic
 from kwire.consumer.sync import Consumer
+from kwire.errors import InvalidTopicError
 from kwire.events import FoundTopics, LookUpTopics
 from kwire.model import OffsetAndTimestamp, PartitionInfo
 from kwire.model import TopicPartition as Partition
@@ -38,6 +39,16 @@ class LookUps:
         """Metadata of some topics, or of all."""
         link = self._consumer._session.link
         return link.run(link.ask("metadata", lambda reply: LookUpTopics(topics, reply), seconds(timeout)))
+
+    def metadata(self, topic: str | None, timeout: float) -> ClusterMetadata:
+        """See `Consumer.list_topics`. An invalid name is an error in the answer, as brokers give it."""
+        if topic is None:
+            return cluster_metadata(found := self.topics(None, timeout), found)
+        try:
+            return cluster_metadata(self.topics(frozenset((checked_topic(topic),)), timeout), (topic,))
+        except InvalidTopicError as error:
+            invalid = KafkaError(KafkaError.TOPIC_EXCEPTION, str(error))
+        return cluster_metadata(self.topics(None, timeout), (topic,), invalid)
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:
         """See `Consumer.offsets_for_times`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kwire.compat.confluent_kafka.kafka_error import KafkaError
@@ -78,10 +79,10 @@ def _behind(error: KafkaError | None) -> str:
     return "" if error is None else f", {error}"
 
 
-def cluster_metadata(found: FoundTopics, wanted: frozenset[str]) -> ClusterMetadata:
-    """The metadata of what was found. A topic that was asked for by name and does not exist has an error."""
+def cluster_metadata(found: FoundTopics, topics: Iterable[str], error: KafkaError | None = None) -> ClusterMetadata:
+    """The metadata of the cluster, with these topics. One that does not exist has this error."""
     return ClusterMetadata(
-        topics={topic: _topic(topic, found.get(topic, [])) for topic in wanted or found},
+        topics={topic: _topic(topic, found.get(topic, []), error or no_topic(topic)) for topic in topics},
         brokers={node.id: BrokerMetadata(node.id, node.host, node.port) for node in found.nodes},
         cluster_id=found.cluster_id,
         controller_id=found.controller_id,
@@ -92,9 +93,9 @@ def no_topic(topic: str) -> KafkaError:
     return KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, f"there is no topic {topic}")
 
 
-def _topic(topic: str, infos: list[PartitionInfo]) -> TopicMetadata:
+def _topic(topic: str, infos: list[PartitionInfo], error: KafkaError) -> TopicMetadata:
     if not infos:
-        return TopicMetadata(topic, error=no_topic(topic))
+        return TopicMetadata(topic, error=error)
     return TopicMetadata(topic, {info.partition: _partition(info) for info in infos})
 
 
