@@ -53,7 +53,7 @@ LIBRDKAFKA: tuple[ForeignName, ...] = (
         at=("", "true"),
     ),
     other("offset.store.method", "offsets are kept by the brokers", at=("", "broker", "none")),
-    other("topic.blacklist", "subscribe to a compiled re pattern that leaves those topics out"),
+    other("topic.blacklist", "subscribe to a pattern that leaves those topics out"),
     other("stats_cb", "ask metrics() when you like, or use kwire.exporters"),
     other("error_cb", "poll() raises what does not pass, and what does is logged"),
     other("throttle_cb", "metrics() has fetch-throttle-time-avg and -max"),

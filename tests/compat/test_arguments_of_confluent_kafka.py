@@ -73,3 +73,15 @@ def test_a_commit_answers_for_partitions_without_an_offset_too(cluster: Cluster,
     found = consumer.commit(offsets=offsets, asynchronous=False)
     assert [(one.partition, one.offset) for one in found] == [(0, module.OFFSET_INVALID), (1, 2)]
     consumer.close()
+
+
+# --- settings -----------------------------------------------------------------------------------------------------
+
+
+@BOTH
+@pytest.mark.parametrize("name", [1, None, b"client.id"])
+def test_a_name_of_a_setting_that_is_no_text_is_refused(cluster: Cluster, module: Any, name: object) -> None:  # noqa: ANN401
+    given: dict[Any, object] = {**settings(cluster), name: "x"}
+    with pytest.raises(module.KafkaException) as caught:
+        module.Consumer(given)
+    assert caught.value.args[0].code() == module.KafkaError._INVALID_ARG

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Self, TypeAlias, cast
 
@@ -40,11 +40,14 @@ _SERVERS = ("bootstrap.servers", "metadata.broker.list", "bootstrap_servers")
 _MAY_BE_EMPTY = (
     *("sasl.username", "sasl.password", "group.instance.id", "ssl.ca.location", "ssl.ca.pem", "ssl.key.location"),
     *("ssl.key.password", "ssl.certificate.location", "ssl.keystore.location", "ssl.keystore.password"),
-    *("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret"),
+    *("sasl.oauthbearer.client.id", "sasl.oauthbearer.client.secret", "group.remote.assignor"),
 )
 # When metadata is asked for again, and when librdkafka takes it for outdated: kwire has one setting.
 _REFRESH_INTERVAL, _MAX_AGE = "topic.metadata.refresh.interval.ms", "metadata.max.age.ms"
-_BOOLEANS = (*_AUTO_COMMIT, "check.crcs", "allow.auto.create.topics")
+_BOOLEANS = (
+    *(*_AUTO_COMMIT, "check.crcs", "allow.auto.create.topics"),
+    *("enable.metrics.push", "enable.ssl.certificate.verification"),
+)
 _OTHER_BOOLEANS = {"t": True, "1": True, "f": False, "0": False}
 _PARALLEL_REBALANCE = ("enable.parallel.rebalance", "enable_parallel_rebalance")
 
@@ -89,6 +92,7 @@ class OwnSettings:
             raise TypeError("expected configuration dict")
         if given.get("group.id") is None:
             raise ValueError("Failed to create consumer: group.id must be set")
+        _check_names(given)
         given = {name: plain(name, value) for name, value in given.items() if value is not None}
         _check_callbacks(given)
         if unused := [name for name in _NEVER_CALLED if given.pop(name, None) is not None]:
@@ -113,6 +117,12 @@ class OwnSettings:
             auto_commits=not by_kwire and _take_auto_commit(given),
             left={**_DEFAULTS, **_with_heartbeats(given)},
         )
+
+
+def _check_names(given: Iterable[object]) -> None:
+    for name in given:
+        if not isinstance(name, str):
+            raise exception(KafkaError._INVALID_ARG, f"there is no setting {name!r}: names of settings are text")
 
 
 def _check_callbacks(given: Mapping[str, object]) -> None:
@@ -167,6 +177,10 @@ def _spell_as_kwire(given: dict[str, object]) -> None:
             del given[name]
     if _REFRESH_INTERVAL in given and _MAX_AGE in given:
         del given[_REFRESH_INTERVAL if _text(given[_REFRESH_INTERVAL]) == "-1" else _MAX_AGE]
+    if (
+        _text(given.get("group.protocol", given.get("group_protocol"))) != "consumer"
+    ):  # librdkafka does not look at the assignor then
+        given.pop("group.remote.assignor", None)
     if _text(given.get("ssl.ca.location")) == "probe":  # the system's authorities, which are kwire's default
         del given["ssl.ca.location"]
 
