@@ -28,7 +28,7 @@ from kwire.events import (
     PollStarted,
     RecordsDelivered,
 )
-from kwire.fetching.buffer import CompletedFetch
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.open_fetch import OpenFetch
 from kwire.fetching.partition_records import PartitionRecords

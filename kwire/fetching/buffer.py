@@ -10,21 +10,18 @@ returns the same fetch until it is released.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count, islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from kwire.epochs import AssignmentEpoch
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.held_bytes import HeldBytes
-from kwire.metrics.consumed import NO_LOG, AnswerCounts, LogSpan
-from kwire.model import Cursor
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Iterator
 
     from kwire.model import TopicPartition
-    from kwire.protocol.record_batch import Buffer
 
 # A full buffer is refilled once a quarter is free: fewer, larger fetches than topping up after every poll.
 REFILL_SHARE = 0.75
@@ -33,27 +30,6 @@ REFILL_SHARE = 0.75
 RESERVED_SHARE = 1 / 8
 # However much is withheld, this share of the limit may be held beside it: 1 MiB, what a partition may answer in Java.
 MIN_SHARE = 1 / 64
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CompletedFetch:
-    """One partition's part of a Fetch answer.
-
-    `epoch` is the assignment epoch it was fetched in, `fetch_epoch` the leader epoch of what lies in front of
-    `fetch_offset`; `aborted` has (producer id, first offset) of aborted transactions. `cursor` has fetched it, and
-    wants nothing from `stop_offset` on. `log` and `answer` are for metrics.
-    """
-
-    topic_partition: TopicPartition
-    epoch: AssignmentEpoch
-    fetch_offset: int
-    records: Buffer
-    aborted: tuple[tuple[int, int], ...] = ()
-    fetch_epoch: int | None = None
-    cursor: Cursor = Cursor.MAIN
-    stop_offset: int | None = None
-    log: LogSpan = NO_LOG
-    answer: AnswerCounts = field(default_factory=AnswerCounts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -25,7 +25,8 @@ from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
     from kwire.events import AssignmentView, Delivered
-    from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+    from kwire.fetching.buffer import FetchBuffer
+    from kwire.fetching.completed_fetch import CompletedFetch
     from kwire.fetching.decode_ahead import DecodeAhead
     from kwire.fetching.open_fetch import CollectProgress, OpenFetch
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from kwire.fetching.buffer import CompletedFetch
+    from kwire.fetching.completed_fetch import CompletedFetch
     from kwire.fetching.open_fetch import OpenFetch
 
 

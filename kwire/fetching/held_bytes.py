@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Collection, Container
 
-    from kwire.fetching.buffer import CompletedFetch
+    from kwire.fetching.completed_fetch import CompletedFetch
     from kwire.model import TopicPartition
 
 

@@ -24,7 +24,7 @@ from kwire.protocol.records import decode_available
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from kwire.fetching.buffer import CompletedFetch
+    from kwire.fetching.completed_fetch import CompletedFetch
     from kwire.protocol.record_decoding import Decoded
     from kwire.protocol.record_payloads import Inflation
 

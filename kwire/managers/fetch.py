@@ -19,7 +19,8 @@ from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import CorruptRecordError, KafkaError, TopicAuthorizationError
 from kwire.events import ErrorRaised
-from kwire.fetching.buffer import RESERVED_SHARE, CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import RESERVED_SHARE, FetchBuffer
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.idle_partitions import MANY_PARTITIONS
 from kwire.fetching.session import FetchSession, FetchSpec, Told
 from kwire.holds import Hold

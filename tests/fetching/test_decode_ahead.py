@@ -9,7 +9,8 @@ import pytest
 
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import FetchBuffer
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.cursor_collector import Collected, CursorCollector
 from kwire.fetching.decode_ahead import DecodeAhead
 from kwire.fetching.deserializing import Deserializers

@@ -14,7 +14,8 @@ from typing import TypeAlias
 import pytest
 
 from kwire.epochs import AssignmentEpoch
-from kwire.fetching.buffer import MIN_SHARE, CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import MIN_SHARE, FetchBuffer
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.model import TopicPartition
 
 A = TopicPartition("a", 0)

@@ -11,8 +11,9 @@ import pytest
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import CorruptRecordError, RecordDeserializationError
 from kwire.events import AssignmentView, Delivered
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import FetchBuffer
 from kwire.fetching.collector import FetchCollector
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.cursor_collector import MAX_PARTLY_HANDED_OUT, TURN_MS, Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers

@@ -13,7 +13,8 @@ from kwire.consumer import polling
 from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView
 from kwire.fetching import open_fetch
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import FetchBuffer
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.cursor_collector import Collected, CursorCollector
 from kwire.fetching.deserializing import Deserializers
 from kwire.fetching.open_ahead import OpenAhead

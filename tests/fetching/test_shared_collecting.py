@@ -10,8 +10,9 @@ import pytest
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import RecordDeserializationError
 from kwire.events import AssignmentView
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import FetchBuffer
 from kwire.fetching.collector import FetchCollector
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers

@@ -13,9 +13,10 @@ from kwire.consumer.listener import RebalanceListener
 from kwire.epochs import AssignmentEpoch
 from kwire.errors import CommitFailedError, KafkaTimeoutError, WakeupError
 from kwire.events import AssignmentView
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import FetchBuffer
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import Cursor, OffsetAndMetadata, TopicPartition

@@ -24,9 +24,10 @@ from kwire.errors import (
     WakeupError,
 )
 from kwire.events import AssignmentView
-from kwire.fetching.buffer import CompletedFetch, FetchBuffer
+from kwire.fetching.buffer import FetchBuffer
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
+from kwire.fetching.completed_fetch import CompletedFetch
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.deserializing import Deserializers
 from kwire.model import OffsetAndMetadata, TopicPartition
