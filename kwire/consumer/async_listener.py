@@ -76,13 +76,17 @@ class AsyncRebalanceListener:
     """Override what you need, with coroutine functions or plain ones. They run in the task that polls, inside `poll()`,
     `unsubscribe()` or `close()`; other tasks go on meanwhile, and may use the consumer for all else.
 
-    An exception is raised from that call, after the rebalance step it belongs to is complete: a `KafkaError` as it is,
-    any other as the cause of a `RebalanceListenerError`. If the task is cancelled while it waits here, the next poll
-    calls the method again: nobody knows how far it got.
+    An exception is raised from that call: a `KafkaError` as it is, any other as the cause of a
+    `RebalanceListenerError`. What `on_partitions_assigned` has raised for is not complete: each later poll calls it
+    again, until it returns. A rebalance step whose other methods raise is complete. If the task is cancelled while it
+    waits here, the next poll calls the method again, whichever it is: nobody knows how far it got.
     """
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
         """Called with new partitions, before their first record; after every completed rebalance, also with none.
+
+        When it raises, no record of these partitions is returned until a later call has succeeded. The partitions are
+        assigned all the same: should they be revoked or lost before, the other methods name them.
 
         Args:
             consumer: The consumer, with the calls that are allowed here.

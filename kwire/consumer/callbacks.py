@@ -1,8 +1,12 @@
-"""Runs what the network thread asks the application thread to run: rebalance callbacks, commit callbacks, errors.
+"""Runs what the network thread asks the application thread to run: rebalance callbacks, commit callbacks, errors. Long:
+what of each is to be repeated after an exception stands in one place.
 
 An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines. So an event stays in the
 queue, and a release in its place, until what it asks for is done, and each step may be taken twice. A callback that
 such an exception has ended is called again by the next poll.
+
+So is an assigned callback that has raised, whatever it was: it may be the one that seeks. Until it succeeds its event
+stays in the queue as well, and the network thread holds back the new partitions and goes on with heartbeats alone.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from kwire.consumer.background_events import (
     end_callback,
     next_event,
 )
-from kwire.consumer.listener import CallbackView, RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import CallbackView, RebalanceConsumer, RebalanceListener, ToldOnce
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Await, Steps
 from kwire.errors import KafkaError, RebalanceListenerError
@@ -48,6 +52,7 @@ log = part_logger("group")
 # whole timeout the broker goes on without this member, which loses the partitions that it keeps as well.
 DELAY_SHARE = 0.9
 NO_DEADLINE = Deadline(NEVER_MS)
+GOES_ON, CALLED_AGAIN = "the rebalance goes on with the next poll", "the next poll calls it again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,8 @@ class CallbackRunner(Generic[K, V]):
         self._releases: deque[_Release] = deque()
         self._told: RunCallback | None = None
         """The last event that the listener knows of."""
+        self._failed: RunCallback | None = None
+        """The event whose assigned callback has raised, and is called again."""
         self._running: tuple[CommitCompleted, ...] = ()
         """Commits whose callbacks run now, one inside the other."""
 
@@ -174,8 +181,12 @@ class CallbackRunner(Generic[K, V]):
         if self._request is not None:
             yield from self._go_on(self._request)
         if self._request is None:
-            return next_event(self._mailbox, but=self._running)
+            return self._next_but_failed() or next_event(self._mailbox, but=self._running)
         return next_event(self._mailbox, but=self._running, but_callbacks=True) if self._is_async else None
+
+    def _next_but_failed(self) -> BackgroundEvent | None:
+        """What comes before a callback that has raised: it may raise for ever, with commits' callbacks behind it."""
+        return self._failed and next_event(self._mailbox, but=self._running, but_callbacks=True)
 
     # --- partitions are given up ----------------------------------------------------------------------------
 
@@ -247,29 +258,52 @@ class CallbackRunner(Generic[K, V]):
     # --- one callback ---------------------------------------------------------------------------------------
 
     def _run(self, event: RunCallback) -> Steps[None]:
-        """One rebalance callback. Its end is reported though the listener fails: the group must not wait for ever."""
+        """One assigned or lost callback. The end of a lost one is reported though the listener fails: nobody could undo
+        the loss, and the group must not wait for ever."""
         if event.kind is CallbackKind.ASSIGNED:
             self._state.assignment |= event.partitions  # a member that takes all anew has given up all it had
         else:
             self._revocation.lose(event.partitions)
         error = None
-        if self._told is not event:
+        if self._told is not event and (partitions := self._to_tell(event)) is not None:
             began_ms = monotonic_ms()
-            error = yield from self._tell(event.kind, event.partitions, began_ms)
+            error = yield from self._tell(event.kind, partitions, began_ms)
+            if error is not None and self._calls_again(event.kind):
+                self._failed = event
+                self._note_time(event.kind, began_ms)
+                raise error
             self._told = event
             self._note_time(event.kind, began_ms)
+        self._failed = None
         if event.kind is CallbackKind.LOST:
             self._state.assignment -= event.partitions
         end_callback(self._mailbox, event)
         if error is not None:
             raise error
 
+    def _to_tell(self, event: RunCallback) -> Partitions | None:
+        """What the callback is called with. One that has raised is called again with what is still subscribed, and not
+        at all (None) if that is nothing, or if the membership is over: then what it was for is lost next."""
+        if self._failed is not event:
+            return event.partitions
+        if not self._state.is_member:
+            return None
+        view = self._state.view
+        if view.subscription_epoch == event.subscription_epoch or not view.topics:
+            return event.partitions  # of a pattern that the broker matches, nobody knows the topics
+        return frozenset(tp for tp in event.partitions if tp.topic in view.topics) or None
+
+    def _calls_again(self, kind: CallbackKind) -> bool:
+        """Whether a callback of this kind that has raised is called again by the next poll."""
+        is_done = isinstance(self.listener, ToldOnce) and self.listener.was_told
+        return kind is CallbackKind.ASSIGNED and not is_done
+
     def _tell(
         self,
         kind: CallbackKind,
         partitions: Partitions,
         now_ms: float,
-        goes_on: str = "the rebalance goes on with the next poll",
+        goes_on: str = "",
     ) -> Steps[Exception | None]:
         """Call the listener; returns the error that it failed with. Raises what a signal handler raises, such as
         Ctrl-C: then nobody knows how far the listener got, and it has to be called again."""
@@ -283,6 +317,7 @@ class CallbackRunner(Generic[K, V]):
         except Exception as error:
             if is_of_signal_handler(error):
                 raise
+            goes_on = goes_on or (CALLED_AGAIN if self._calls_again(kind) else GOES_ON)
             failed = RebalanceListenerError(f"on_partitions_{kind.name.lower()} raised {error!r}; {goes_on}")
             failed.__cause__ = error
             return failed
@@ -372,7 +407,7 @@ class CallbackRunner(Generic[K, V]):
             if release.commit is not None:
                 release.commit.abandon()
         self._releases.clear()
-        self._request = None
+        self._request = self._failed = None
         self._revocation.clear()
         discard_callbacks(self._mailbox)
 

@@ -153,12 +153,16 @@ class CallbackView:
 class RebalanceListener:
     """Override what you need. The methods run on the thread that polls, inside `poll()`, `unsubscribe()` or `close()`.
 
-    An exception is raised from that call, after the rebalance step it belongs to is complete: a `KafkaError` as it is,
-    any other as the cause of a `RebalanceListenerError`.
+    An exception is raised from that call: a `KafkaError` as it is, any other as the cause of a
+    `RebalanceListenerError`. What `on_partitions_assigned` has raised for is not complete: each later poll calls it
+    again, until it returns. A rebalance step whose other methods raise is complete.
     """
 
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Partitions) -> None:
         """Called with new partitions, before their first record; after every completed rebalance, also with none.
+
+        When it raises, no record of these partitions is returned until a later call has succeeded. The partitions are
+        assigned all the same: should they be revoked or lost before, the other methods name them.
 
         Args:
             consumer: The consumer, with the calls that are allowed here.
@@ -182,6 +186,17 @@ class RebalanceListener:
             partitions: Those that are gone.
         """
         self.on_partitions_revoked(consumer, partitions)
+
+
+class ToldOnce:
+    """A listener of an adapter: when its `on_partitions_assigned` has raised, it is not called again, as in the client
+    that the adapter stands for.
+
+    Attributes:
+        was_told: Whether the program's own listener was called. If it was not, there is another call.
+    """
+
+    was_told = True
 
 
 OnPartitions: TypeAlias = Callable[[RebalanceConsumer, Partitions], object]

@@ -563,7 +563,10 @@ def test_an_end_is_told_again_after_a_pause(cluster: Cluster, module: Any) -> No
 @BOTH
 @pytest.mark.parametrize("call", ["poll", "consume"])
 def test_what_on_assign_raises_is_raised_by_the_call(cluster: Cluster, module: Any, call: str) -> None:  # noqa: ANN401
+    told: list[object] = []
+
     def on_assign(consumer: object, partitions: object) -> None:
+        told.append(partitions)
         raise LookupError("of the callback")
 
     consumer = module.Consumer(settings(cluster))
@@ -573,6 +576,7 @@ def test_what_on_assign_raises_is_raised_by_the_call(cluster: Cluster, module: A
     assert len(consumer.assignment()) == 2
     cluster.produce("orders", b"6", partition=0)  # confluent-kafka drops the others
     assert read(consumer, 1)
+    assert len(told) == 1, "it is not called again"
     consumer.close()
 
 

@@ -130,6 +130,28 @@ def test_listeners_of_a_group(cluster: Cluster, module: Any) -> None:  # noqa: A
 
 
 @BOTH
+def test_a_listener_that_raises_is_not_called_again(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+    told: list[int] = []
+
+    class Listener(module.ConsumerRebalanceListener):  # type: ignore[misc]  # of either module
+        def on_partitions_revoked(self, revoked: set[object]) -> None:
+            pass
+
+        def on_partitions_assigned(self, assigned: set[object]) -> None:
+            told.append(len(assigned))
+            if assigned:
+                raise LookupError("of the listener")
+
+    consumer = open_consumer(module, cluster, group_id="billing")
+    consumer.subscribe(["orders"], listener=Listener())
+    with pytest.raises(kafka.errors.KafkaError):
+        list(consumer)
+    assert len(list(consumer)) == 6
+    consumer.close()
+    assert [count for count in told if count] == [2]
+
+
+@BOTH
 def test_going_on_to_other_topics_without_a_group(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     cluster.create_topic("others")
     cluster.produce("others", b"x")

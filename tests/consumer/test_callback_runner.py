@@ -94,16 +94,19 @@ def test_what_was_to_be_revoked_is_lost_if_the_membership_ended_before_the_poll(
 def test_an_exception_of_a_callback_is_the_cause_of_what_poll_raises(
     consumer: Consumer[bytes, bytes], kind: CallbackKind
 ) -> None:
-    """As in Java, which wraps it into a KafkaException. The rebalance goes on, and so does the next poll."""
-    error = ZeroDivisionError("mine")
+    """As in Java, which wraps it into a KafkaException. The rebalance goes on with the next poll: only an assigned
+    callback is called again."""
+    error, told = ZeroDivisionError("mine"), Told()
     listen(consumer, Told(error))
     ask_for(consumer, kind, BOTH)
     with pytest.raises(RebalanceListenerError, match=f"on_partitions_{kind.name.lower()} raised.*mine") as caught:
         consumer.poll(5)
     assert caught.value.__cause__ is error
-    assert consumer.assignment() == (BOTH if kind is CallbackKind.ASSIGNED else set())
+    is_assigned = kind is CallbackKind.ASSIGNED
+    assert consumer.assignment() == (BOTH if is_assigned else set())
+    listen(consumer, told)
     assert not consumer.poll(0)
-    listen(consumer, RebalanceListener())  # closing gives up what it has
+    assert told.events == ([("assigned", BOTH)] if is_assigned else [])
 
 
 @pytest.mark.parametrize("error", [CommitFailedError("no"), WakeupError("up"), KeyboardInterrupt()])
@@ -118,8 +121,16 @@ def test_errors_of_kafka_and_of_the_interpreter_come_out_as_they_are(
     listen(consumer, RebalanceListener())  # closing gives up what it has
 
 
-@pytest.mark.parametrize("kind", CallbackKind, ids=lambda kind: kind.name.lower())
-@pytest.mark.parametrize("raises", [None, KafkaError("mine")], ids=["well", "raising"])
+@pytest.mark.parametrize(
+    ("kind", "raises"),
+    [
+        (kind, raises)
+        for kind in CallbackKind
+        for raises in (None, KafkaError("mine"))
+        if raises is None or kind is not CallbackKind.ASSIGNED  # that one is called again anyway
+    ],
+    ids=lambda value: value.name.lower() if isinstance(value, CallbackKind) else "raising" if value else "well",
+)
 def test_what_strikes_after_a_callback_has_ended_does_not_have_it_called_again(
     consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch, kind: CallbackKind, raises: KafkaError | None
 ) -> None:
@@ -144,16 +155,59 @@ def test_what_strikes_after_a_callback_has_ended_does_not_have_it_called_again(
     listen(consumer, RebalanceListener())  # closing gives up what it has
 
 
-def test_one_callback_that_raises_does_not_keep_the_next_from_being_run(consumer: Consumer[bytes, bytes]) -> None:
+@pytest.mark.parametrize("kind", [CallbackKind.REVOKED, CallbackKind.LOST], ids=["revoked", "lost"])
+def test_one_callback_that_raises_does_not_keep_the_next_from_being_run(
+    consumer: Consumer[bytes, bytes], kind: CallbackKind
+) -> None:
     told = Told()
     listen(consumer, Told(ZeroDivisionError()))
+    ask_for(consumer, kind, BOTH)
     ask_for(consumer, CallbackKind.ASSIGNED, BOTH)
-    ask_for(consumer, CallbackKind.REVOKED, BOTH)
     with pytest.raises(RebalanceListenerError):
         consumer.poll(0)
     listen(consumer, told)
     consumer.poll(0)
-    assert told.events == [("revoked", BOTH)]
+    assert told.events == [("assigned", BOTH)]
+
+
+def test_an_assigned_callback_that_has_raised_comes_before_the_next(consumer: Consumer[bytes, bytes]) -> None:
+    told = Told()
+    listen(consumer, Told(ZeroDivisionError()))
+    ask_for(consumer, CallbackKind.ASSIGNED, BOTH)
+    ask_for(consumer, CallbackKind.REVOKED, BOTH)
+    for _ in range(3):
+        with pytest.raises(RebalanceListenerError, match="the next poll calls it again"):
+            consumer.poll(0)
+    listen(consumer, told)
+    consumer.poll(0)
+    assert told.events == [("assigned", BOTH), ("revoked", BOTH)]
+
+
+def test_it_is_not_called_again_once_the_membership_is_over(consumer: Consumer[bytes, bytes]) -> None:
+    """It could raise for ever, and nobody would hear that the partitions are lost."""
+    told = Told()
+    listen(consumer, Told(ZeroDivisionError()))
+    ask_for(consumer, CallbackKind.ASSIGNED, BOTH)
+    with pytest.raises(RebalanceListenerError):
+        consumer.poll(0)
+    be_member(consumer, generation=-1)
+    ask_for(consumer, CallbackKind.LOST, BOTH)
+    listen(consumer, told)
+    consumer.poll(0)
+    assert told.events == [("lost", BOTH)]
+
+
+def test_nor_does_it_hold_up_the_callbacks_of_commits(consumer: Consumer[bytes, bytes]) -> None:
+    listen(consumer, Told(ZeroDivisionError()))
+    ask_for(consumer, CallbackKind.ASSIGNED, BOTH)
+    with pytest.raises(RebalanceListenerError):
+        consumer.poll(0)
+    ran: list[int] = []
+    commit_done(consumer, lambda offsets, error: ran.append(1))
+    with pytest.raises(RebalanceListenerError):
+        consumer.poll(0)
+    assert ran == [1]
+    listen(consumer, RebalanceListener())  # closing gives up what it has
 
 
 def test_a_commits_callback_that_raises_does_not_cost_the_others_theirs(consumer: Consumer[bytes, bytes]) -> None:

@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.errors import RebalanceListenerError
 from kwire.model import OffsetAndMetadata, TopicPartition
 from kwire.processing import Processor, Retry
 from kwire.protocol.error_codes import ErrorCode
@@ -91,6 +94,38 @@ def test_the_users_listener_hears_of_partitions_whose_commits_nobody_can_tell() 
 
     tell(story, listening)
     assert listening.told == ["assigned", "revoked"]
+
+
+def test_a_listener_that_has_raised_is_called_again_before_the_next_one_handles_records() -> None:
+    """Once the next processor began at the committed position."""
+    handled: list[int] = []
+
+    class Seeking(Listening):
+        def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
+            super().on_partitions_assigned(consumer, partitions)
+            if self.told.count("assigned") <= 2:
+                raise LookupError("the store is away")
+            consumer.seek(AT, 2)
+
+    def story(script: Script, consumer: BytesConsumer) -> None:
+        def handle(record: Record[bytes, bytes]) -> None:
+            handled.append(record.offset)
+            if record.offset == 4:
+                processor.stop()
+
+        script.send(TOPIC, 5)
+        for _ in range(2):
+            with pytest.raises(RebalanceListenerError, match="the next poll calls it again"):
+                Processor(consumer, handle).run()
+        assert handled == []
+        processor = Processor(consumer, handle)
+        processor.run()
+        assert consumer.committed([AT])[AT] == OffsetAndMetadata(5, leader_epoch=0)
+
+    listening = Seeking()
+    tell(story, listening)
+    assert handled == [2, 3, 4]
+    assert listening.told == ["assigned"] * 3 + ["revoked"]
 
 
 def test_no_more_is_in_work_than_workers_though_retries_are_due() -> None:

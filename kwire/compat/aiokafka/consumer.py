@@ -43,6 +43,7 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
+from kwire.consumer.listener import ToldOnce
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import AuthenticationError, KafkaError
 from kwire.interrupts import is_of_signal_handler
@@ -590,7 +591,7 @@ class AIOKafkaConsumer(PrivateAttributes):
 _OWN_GETONE = AIOKafkaConsumer.getone  # a program or a tracer may replace it
 
 
-class _Listener(AsyncRebalanceListener):
+class _Listener(ToldOnce, AsyncRebalanceListener):
     """Calls a listener of aiokafka's, without the consumer as an argument, and not for `stop()`."""
 
     def __init__(self, owner: AIOKafkaConsumer, listener: ConsumerRebalanceListener | None) -> None:
@@ -599,10 +600,11 @@ class _Listener(AsyncRebalanceListener):
         self._was_revoked = False
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        owner = self._owner
+        owner, self.was_told = self._owner, False
         topics = {tp.topic for tp in partitions} - owner._kwire_partitions.keys()
         for topic in topics:
             owner._kwire_partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
+        self.was_told = True
         if self._listener is not None:
             if not self._was_revoked:  # in aiokafka each rebalance begins with this call, even without partitions
                 given_up, owner._kwire_given_up = owner._kwire_given_up, frozenset()

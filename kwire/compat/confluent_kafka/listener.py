@@ -8,13 +8,13 @@ from typing import TypeAlias
 from kwire.compat.confluent_kafka.arguments import listed
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.values import TopicPartition
-from kwire.consumer.listener import RebalanceConsumer, RebalanceListener
+from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, ToldOnce
 from kwire.model import Partitions
 
 Called: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
-class Listener(RebalanceListener):
+class Listener(ToldOnce, RebalanceListener):
     """A listener that calls the callbacks with a list of partitions; the consumer is bound to them already."""
 
     def __init__(

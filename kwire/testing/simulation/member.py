@@ -262,6 +262,7 @@ class SimulatedMember(RebalanceListener):
     def on_partitions_assigned(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._half_told = frozenset(partitions)
         self._user.begin_callback("on_partitions_assigned")
+        self._user.end_listener("on_partitions_assigned")
         self._half_told = frozenset()
         with self._user.interruptible(is_so=False):
             self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
@@ -269,7 +270,6 @@ class SimulatedMember(RebalanceListener):
                 self._random_actions.on_assigned(consumer, partitions)
             if self._user.commits_in_listener():
                 self._commit_sync(consumer)
-        self._user.end_listener("on_partitions_assigned")
 
     def on_partitions_revoked(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._user.begin_callback("on_partitions_revoked")
@@ -287,7 +287,7 @@ class SimulatedMember(RebalanceListener):
         self._user.end_listener("on_partitions_lost")
 
     def _known(self, partitions: Collection[TopicPartition]) -> tuple[TopicPartition, ...]:
-        """Without those whose assigned callback was interrupted at its beginning, and not called again."""
+        """Without those whose assigned callback was interrupted at its beginning, or raised, and not called again."""
         return tuple(sorted(set(partitions) - self._half_told))
 
     def _give_up(self, partitions: Collection[TopicPartition]) -> None:

@@ -289,9 +289,9 @@ class ProcessingMember(SimulatedMember):
     def on_partitions_assigned(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._half_told = frozenset(partitions)
         self._user.begin_callback("on_partitions_assigned")
+        self._user.end_listener("on_partitions_assigned")
         self._half_told = frozenset()
         self._write(Assigned(at_ms=self._now_ms(), member=self.name, partitions=tuple(sorted(partitions))))
-        self._user.end_listener("on_partitions_assigned")
 
     def on_partitions_revoked(self, _consumer: RebalanceConsumer, partitions: Collection[TopicPartition]) -> None:
         self._user.begin_callback("on_partitions_revoked")

@@ -114,7 +114,8 @@ class UserCode:
         self._interrupt(place, self._faults.interrupts * 10)
 
     def end_listener(self, place: str) -> None:
-        """The listener has done its work, and may raise."""
+        """The listener has done its work, and may raise. One that is called again then has not begun with it: so the
+        judge sees whether records come before the call that succeeds."""
         if self._is_due(self._faults.listener):
             error = self._rng.choice(
                 (UserError("a listener"), KafkaTimeoutError("a listener's"), KafkaError("its own"))
