@@ -160,8 +160,8 @@ class ConsumerGroupManager:
             # It has been raised. Only another attempt can tell whether the permission has been granted since: the poll
             # that waits for it raises the error again if not. The back-off still counts.
             self._clear_refusal()
-        if self._fatal is not None and self._subscription.is_group:
-            self._deliver(ErrorRaised(self._fatal, self._subscription.epoch))
+        if self._fatal is not None:
+            self._tell(self._fatal)
 
     def on_subscription_changed(self) -> None:
         """The next heartbeat carries the new subscription, and is due now."""
@@ -294,8 +294,12 @@ class ConsumerGroupManager:
         """Read the subscription; whether it can be told already. A pattern needs to know all topics first."""
         if self._subscription.kind is SubscriptionKind.PATTERN and not self._metadata.has_looked_for(None):
             return False
-        self._subscribed = SubscriptionFields(tuple(sorted(self._subscription.topics)), self._subscription.regex)
+        self._subscribed = self._to_subscribe
         return True
+
+    @property
+    def _to_subscribe(self) -> SubscriptionFields:
+        return SubscriptionFields(tuple(sorted(self._subscription.topics)), self._subscription.regex)
 
     def _on_metadata(self, now_ms: float) -> None:
         match_pattern(self._config, self._subscription, self._metadata)
@@ -418,10 +422,12 @@ class ConsumerGroupManager:
         if number != self._schedule.number:
             return
         self._start_over_after(now_ms)
+        if self._is_of_former_subscription:
+            return
         if isinstance(error, UnsupportedVersionError):
             self._refuse(unsupported(error, uses_regex=self._subscribed.regex is not None))
         elif not error.retriable:
-            self._deliver(ErrorRaised(error, self._subscription.epoch))
+            self._tell(error)
 
     def _on_error(self, code: ErrorCode, message: str | None, now_ms: float) -> None:
         doing = f"heartbeat of group {self._group_id}" + (f" ({message})" if message else "")
@@ -432,21 +438,28 @@ class ConsumerGroupManager:
                 self._fenced(code)
             case HeartbeatOutcome.COORDINATOR_MOVED:
                 self._coordinator.lost(error)
+            case HeartbeatOutcome.RETRY:
+                pass
+            case _ if self._is_of_former_subscription:
+                pass  # a topic or an expression that nobody wants any more: the next heartbeat names the present ones
             case HeartbeatOutcome.RAISE:
-                self._deliver(ErrorRaised(error, self._subscription.epoch))
+                self._tell(error)
             case HeartbeatOutcome.UNSUPPORTED:
                 self._refuse(unsupported(error, uses_regex=self._subscribed.regex is not None))
             case HeartbeatOutcome.REFUSED:
                 self._refuse(error)
-            case HeartbeatOutcome.RETRY:
-                pass
             case never:
                 assert_never(never)
+
+    @property
+    def _is_of_former_subscription(self) -> bool:
+        """Whether the heartbeat that is answered now named another subscription than the present one."""
+        return self._subscription.is_group and self._subscribed != self._to_subscribe
 
     def _refused_topics(self) -> Collection[str]:
         """The broker does not say which topics it means. Metadata does, unless they may be described and not read."""
         names = self._subscribed.topic_names
-        return self._metadata.refused or (names if len(names) == 1 else ())
+        return self._metadata.refused.keys() & names or (names if len(names) == 1 else ())
 
     def _start_over_after(self, now_ms: float) -> None:
         """Say everything again, after the back-off."""
@@ -463,9 +476,13 @@ class ConsumerGroupManager:
     def _refuse(self, error: KafkaError) -> None:
         """The cause is queued before what follows from it, so `poll()` raises it first."""
         self._fatal = self._heartbeat_refusal = error
+        self._tell(error)
+        self._fire(MemberEvent.FATAL_ERROR)
+
+    def _tell(self, error: KafkaError) -> None:
+        """Raise it in `poll()`, unless the group has been left."""
         if self._subscription.is_group:
             self._deliver(ErrorRaised(error, self._subscription.epoch))
-        self._fire(MemberEvent.FATAL_ERROR)
 
     # --- effects --------------------------------------------------------------------------------------------
 

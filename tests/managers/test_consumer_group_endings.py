@@ -663,6 +663,65 @@ def test_missing_rights_on_a_topic_are_raised_and_asked_for_again(scenario: Cons
     assert scenario.heartbeat.member_epoch == 0
 
 
+REFUSALS_OF_A_SUBSCRIPTION = pytest.mark.parametrize(
+    "code",
+    [C.TOPIC_AUTHORIZATION_FAILED, C.INVALID_REGULAR_EXPRESSION, C.INVALID_REQUEST, C.UNSUPPORTED_VERSION],
+)
+
+
+@REFUSALS_OF_A_SUBSCRIPTION
+@pytest.mark.parametrize("former", [("orders", "secret"), "^sec"], ids=["topics", "expression"])
+def test_what_is_said_of_a_subscription_that_is_over_is_not_raised(
+    scenario: ConsumerScenario, code: ErrorCode, former: tuple[str, ...] | str
+) -> None:
+    """The heartbeat had named it before another one was made. A refusal even ended the new one."""
+    if isinstance(former, str):
+        scenario.post(Subscribe(pattern=SubscriptionPattern(former), reply=Reply()))
+    else:
+        scenario.subscribe(*former)
+    scenario.poll()
+    scenario.serve()
+    scenario.subscribe("orders")
+    scenario.serve()
+    scenario.refuse_heartbeat(code)
+    assert not scenario.errors
+    scenario.advance(100)
+    assert scenario.heartbeat.subscribed_topic_names == ["orders"]
+    scenario.refuse_heartbeat(code)
+    assert scenario.errors, "it is true of the present one, too"
+
+
+def test_nor_is_that_it_could_not_be_sent(scenario: ConsumerScenario) -> None:
+    scenario.post(Subscribe(pattern=SubscriptionPattern("^sec"), reply=Reply()))
+    scenario.poll()
+    scenario.serve()
+    scenario.subscribe("orders")
+    scenario.fail(HEARTBEAT, UnsupportedVersionError("version 1 is needed"))
+    assert not scenario.errors
+    scenario.serve()
+    scenario.advance(100)
+    assert scenario.heartbeat.subscribed_topic_names == ["orders"]
+
+
+def test_nor_what_is_said_of_it_once_partitions_are_assigned_by_hand(scenario: ConsumerScenario) -> None:
+    """The coordinator is away, so that the member has not left yet."""
+    scenario.own(O0)
+    scenario.beat()
+    scenario.managers.coordinator.lost(DisconnectError("gone"))
+    scenario.unsubscribe()
+    scenario.assign(O1)
+    scenario.refuse_heartbeat(C.TOPIC_AUTHORIZATION_FAILED)
+    assert not scenario.errors
+
+
+def test_a_topic_that_was_not_subscribed_is_not_said_to_be_refused(scenario: ConsumerScenario) -> None:
+    """Metadata has been refused a topic that a look-up had asked about."""
+    scenario.start("orders")
+    scenario.managers.metadata.refused = {"secret": TopicAuthorizationError({"secret"})}
+    scenario.refuse_heartbeat(C.TOPIC_AUTHORIZATION_FAILED)
+    assert scenario.take_error(TopicAuthorizationError).topics == {"orders"}
+
+
 @pytest.mark.parametrize("others", [(), ("clicks",)], ids=["one topic", "two"])
 def test_of_several_topics_the_one_without_rights_is_not_guessed(
     scenario: ConsumerScenario, others: tuple[str, ...]
