@@ -47,6 +47,8 @@ class ClassicJoin:
         self._subscription = subscription
         self._coordinator = coordinator
         self._protocol_name = ""
+        self._topics: frozenset[str] = frozenset()
+        """What the newest JoinGroup named: another subscription may have been made since."""
         self._outgoing: list[AnyUnsentRequest] = []
 
     def take_requests(self) -> Sequence[AnyUnsentRequest]:
@@ -63,6 +65,7 @@ class ClassicJoin:
         except AssignorError as error:
             member.refuse(error)
             return
+        self._topics = self._subscription.topics
         attempt = member.start_attempt()
         member.leaving.stop_retrying()
         member.flags.rejoin_wanted = False
@@ -133,12 +136,12 @@ class ClassicJoin:
         member.set_identity(identity)
         self._protocol_name = answer.protocol_name or ""
         if leads:
-            self._leader.lead(self._protocol_name, members)
+            self._leader.lead(self._protocol_name, members, self._topics)
             member.fire(ClassicEvent.JOINED_AS_LEADER)  # `maybe_assign` comes next
             return
         if answer.leader == answer.member_id or is_predecessor(answer.leader, identity):
             # The plan it made before its restart stands.
-            self._leader.lead_on(topics_of(members) | self._subscription.topics)
+            self._leader.lead_on(topics_of(members), self._topics)
         else:
             self._leader.follow()
         member.fire(ClassicEvent.JOINED_AS_FOLLOWER)

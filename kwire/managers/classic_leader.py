@@ -47,6 +47,7 @@ class ClassicLeader:
         self._protocol_name = ""
         self._members: Mapping[str, MemberSubscription] | None = None
         self._topics: frozenset[str] = frozenset()
+        self._own: frozenset[str] = frozenset()
         self._assigned_counts: Counts = {}
         self._placed_by, self._racks = ClusterSnapshot(), NO_RACKS
         """The cluster and the racks that the plan was made for; without racks, if no member names its own."""
@@ -57,19 +58,24 @@ class ClassicLeader:
     def assignors(self) -> Iterable[Assignor]:
         return self._assignors.values()
 
-    def lead(self, protocol_name: str, members: Mapping[str, MemberSubscription]) -> None:
-        """This member leads the new generation."""
-        self._protocol_name, self._members = protocol_name, members
+    def lead(self, protocol_name: str, members: Mapping[str, MemberSubscription], own: frozenset[str]) -> None:
+        """This member leads the new generation.
+
+        Args:
+            own: The topics that it joined with.
+        """
+        self._protocol_name, self._members, self._own = protocol_name, members, own
         self._watch(topics_of(members))
 
-    def lead_on(self, topics: frozenset[str]) -> None:
+    def lead_on(self, topics: frozenset[str], own: frozenset[str]) -> None:
         """This member led this generation before it was restarted; its plan stands.
 
         Args:
             topics: What the members want, as far as it is known.
+            own: The topics that it joined with.
         """
-        self._members = None
-        self._watch(topics)
+        self._members, self._own = None, own
+        self._watch(topics | own)
         self._plan_scope.ask()
 
     def follow(self) -> None:
@@ -139,7 +145,7 @@ class ClassicLeader:
     def _watch(self, topics: frozenset[str]) -> None:
         self._topics, self._assigned_counts, self._racks = topics, {}, NO_RACKS
         self._plan_scope.cancel()
-        self._metadata.watch(topics)
+        self._metadata.watch(topics, own=self._own)
 
     # --- a plan made before a restart -----------------------------------------------------------------------
 

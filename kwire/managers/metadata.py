@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
@@ -19,7 +19,6 @@ from kwire.protocol.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponse,
-    MetadataResponseTopic,
 )
 from kwire.subscription.subscription import Subscription, SubscriptionKind
 
@@ -78,9 +77,8 @@ class MetadataManager:
         self._asked_by_age = False
         self._answered_for: Topics = frozenset()
         self._transient: frozenset[str] = frozenset()
-        self._asked_transient: frozenset[str] = frozenset()
-        """The transient topics in the newest request: its answer may come when nobody waits for them any more."""
         self._watched: frozenset[str] = frozenset()
+        self._watched_for_others: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
         self._interest_version = -1
         self._queries: list[_TopicQuery] = []
@@ -100,8 +98,13 @@ class MetadataManager:
             self._transient = topics
             self._interest_version = -1
 
-    def watch(self, topics: frozenset[str]) -> None:
-        """Cover these topics until the next call: the leader of a group looks after topics of all its members."""
+    def watch(self, topics: frozenset[str], *, own: frozenset[str]) -> None:
+        """Cover these topics until the next call: the leader of a group looks after topics of all its members.
+
+        Args:
+            own: Those that this member wanted when it joined. What is wrong with them matters while it still does.
+        """
+        self._watched_for_others = topics - own
         if topics != self._watched:
             self._watched = topics
             self._interest_version = -1
@@ -144,15 +147,8 @@ class MetadataManager:
     def _work_out_interest(self) -> Topics:
         if self._subscription.kind is SubscriptionKind.PATTERN:
             return None
-        return self._named_topics()
-
-    def _named_topics(self) -> frozenset[str]:
         assigned = {tp.topic for tp in self._subscription.partitions}
         return self._subscription.topics.union(assigned, self._transient, self._watched)
-
-    def _only_transient(self) -> frozenset[str]:
-        assigned = {tp.topic for tp in self._subscription.partitions}
-        return (self._transient | self._asked_transient) - self._subscription.topics - assigned
 
     # --- the loop -------------------------------------------------------------------------------------------
 
@@ -180,7 +176,6 @@ class MetadataManager:
             return min(due_ms, rebootstrap_at_ms)
         self._refresh.sent()
         self._in_vain_since_ms = min(self._in_vain_since_ms, now_ms)
-        self._asked_transient = self._transient
         self._asked_for, self._asked_by_age = topics, self._refresh_at_ms > ON_DEMAND
         requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
         return self._rebootstrap_at_ms
@@ -291,16 +286,18 @@ class MetadataManager:
 
     def _report_topics(self, answer: MetadataResponse, now_ms: float) -> bool:
         """Tell the user what is wrong with topics of interest; whether the answer was complete."""
-        topics = self._concerning(answer)
+        wanted = self._wanted(answer)
+        covered = wanted | self._transient
+        topics = [topic for topic in answer.topics if topic.name in covered]
         codes = {topic.name: ErrorCode.of(topic.error_code) for topic in topics if topic.name is not None}
         forbidden = _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         invalid = _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION)
         self.refused = {topic: TopicAuthorizationError({topic}) for topic in forbidden}
         self.refused |= {topic: InvalidTopicError({topic}) for topic in invalid}
         # Who added a transient topic looks for it in `refused`, and tells the call that is waiting.
-        if raised := forbidden - self._only_transient():
+        if raised := forbidden & wanted:
             self._raise(TopicAuthorizationError(raised))
-        if raised := invalid - self._only_transient():
+        if raised := invalid & wanted:
             self._raise(InvalidTopicError(raised))
         self._warn_of_unknown(_named(codes, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), now_ms)
         leaders = {p.leader_id for topic in topics for p in topic.partitions}
@@ -311,14 +308,18 @@ class MetadataManager:
         has_all = _named(codes, ErrorCode.NONE) <= self.cluster.topics.keys()
         return is_settled and has_all and leaders <= self.cluster.nodes.keys()
 
-    def _concerning(self, answer: MetadataResponse) -> Sequence[MetadataResponseTopic]:
-        """The topics of an answer that matter here. With a pattern an answer has the whole cluster, and somebody else's
-        topic may be without a leader for days. Then only those matter that match, or are of interest by name."""
-        pattern = self._subscription.pattern
-        if self._subscription.kind is not SubscriptionKind.PATTERN or pattern is None:
-            return answer.topics
-        named = self._named_topics()
-        return [topic for topic in answer.topics if topic.name in named or pattern.search(topic.name or "")]
+    def _wanted(self, answer: MetadataResponse) -> frozenset[str]:
+        """The topics of an answer that the present subscription wants, or that other members want whom this one leads.
+
+        Those of a former subscription are covered until a rebalance has taken their partitions and the leader has
+        joined again. With a pattern an answer has the whole cluster, and somebody else's topic may be without a leader
+        for days.
+        """
+        subscription, pattern = self._subscription, self._subscription.pattern
+        assigned = {tp.topic for tp in subscription.partitions if subscription.still_wants(tp)}
+        named = subscription.topics.union(assigned, self._watched_for_others)
+        names = (topic.name for topic in answer.topics if topic.name is not None)
+        return frozenset(name for name in names if name in named or (pattern is not None and pattern.search(name)))
 
     def _warn_of_unknown(self, unknown: Collection[str], now_ms: float) -> None:
         # Not an error: a topic may be subscribed before it is created, as with the Java client.

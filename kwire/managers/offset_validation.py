@@ -298,7 +298,8 @@ class OffsetValidationManager:
         """For good: the user hears of it, and the next poll asks again."""
         query.state.reset()
         self._refused[query.topic_partition] = error
-        self._deliver(ErrorRaised(error, self._subscription.epoch))
+        if self._subscription.still_wants(query.topic_partition):
+            self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     # --- what it means --------------------------------------------------------------------------------------
 
@@ -364,8 +365,9 @@ class OffsetValidationManager:
 
     def _raise_undecided(self) -> None:
         self._forget()
-        if self._undecided:
-            self._deliver(ErrorRaised(_truncation_error(self._undecided), self._subscription.epoch))
+        undecided = {tp: found for tp, found in self._undecided.items() if self._subscription.still_wants(tp)}
+        if undecided:
+            self._deliver(ErrorRaised(_truncation_error(undecided), self._subscription.epoch))
 
 
 def _truncation_error(undecided: dict[TopicPartition, _Truncation]) -> LogTruncationError:

@@ -12,7 +12,13 @@ from typing import NamedTuple, Protocol
 from kwire.clock import NEVER_MS
 from kwire.config import ConsumerConfig, OffsetReset, ResetKind
 from kwire.epochs import AssignmentEpoch
-from kwire.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from kwire.errors import (
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationError,
+)
 from kwire.events import (
     EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
@@ -392,12 +398,17 @@ class PositionsManager:
         """Refused for good: the user hears of it, and the next poll asks again."""
         concerned = {tp for tp, epoch in epochs.items() if self._waits(tp, epoch)}
         self._refused.update(dict.fromkeys(concerned, error))
-        if concerned:
+        if isinstance(error, TopicAuthorizationError):  # of several topics that were asked for at once
+            concerned = {tp for tp in concerned if tp.topic in error.topics}
+        if any(map(self._subscription.still_wants, concerned)):
             self._deliver(ErrorRaised(error, self._subscription.epoch))
 
     def _raise_stranded(self) -> None:
-        if self._without_reset_policy:
-            self._deliver(ErrorRaised(_no_reset_policy_error(self._without_reset_policy), self._subscription.epoch))
+        stranded = {
+            tp: offset for tp, offset in self._without_reset_policy.items() if self._subscription.still_wants(tp)
+        }
+        if stranded:
+            self._deliver(ErrorRaised(_no_reset_policy_error(stranded), self._subscription.epoch))
 
     def _answer(self, waiter: GetPosition) -> bool:
         """Answer a `position()` if it can be; whether it is over."""

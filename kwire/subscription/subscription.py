@@ -146,6 +146,17 @@ class Subscription:
         """Whether partitions come from a group's coordinator."""
         return self.kind not in (SubscriptionKind.NONE, SubscriptionKind.MANUAL)
 
+    def still_wants(self, tp: TopicPartition) -> bool:
+        """Whether an assigned partition is one of the present subscription's. One of a former subscription stays until
+        the rebalance that follows takes it; what is wrong with it is no longer the user's concern."""
+        match self.kind:
+            case SubscriptionKind.TOPICS:
+                return tp.topic in self.topics
+            case SubscriptionKind.PATTERN:
+                return self.pattern is not None and self.pattern.search(tp.topic) is not None
+            case _:
+                return True
+
     # --- what the group gave --------------------------------------------------------------------------------
 
     def add(self, partitions: frozenset[TopicPartition]) -> None:

@@ -16,6 +16,7 @@ from kwire.errors import (
     InconsistentGroupProtocolError,
     KafkaError,
     ProtocolError,
+    TopicAuthorizationError,
 )
 from kwire.events import (
     AssignmentView,
@@ -181,6 +182,46 @@ def test_the_leader_learns_of_topics_that_only_another_member_wants_before_it_as
         "member-a": [("orders", [0, 1])],
         "member-b": [("clicks", [0])],
     }
+
+
+def refreshed(scenario: Scenario, **errors: ErrorCode) -> None:
+    """Metadata with these errors, a second later."""
+    scenario.advance(1_000)
+    scenario.managers.metadata.request_update()
+    scenario.turn()
+    scenario.answer(MetadataRequest, scenario.metadata(errors=errors))
+
+
+FORBIDDEN = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@pytest.mark.parametrize("joining", [False, True], ids=["stable", "with a join under way"])
+def test_a_leader_is_not_told_of_topics_that_it_has_unsubscribed_from(scenario: Scenario, joining: bool) -> None:
+    """It watches the topics of the old subscription until it has joined with the new one, and their errors were raised
+    again: after `subscribe()` to other topics, every time."""
+    scenario.topics["clicks"] = (1,)
+    if joining:
+        scenario.start_joining("orders")
+        scenario.subscribe("clicks")
+        scenario.serve()
+        scenario.join(members={"member-a": ["orders"]})
+    else:
+        scenario.become_stable(O0)
+        scenario.subscribe("clicks")
+        scenario.serve()
+    refreshed(scenario, orders=FORBIDDEN)
+    assert not scenario.errors
+
+
+def test_a_leader_is_told_of_its_own_topics_and_of_those_that_others_want(scenario: Scenario) -> None:
+    scenario.topics |= {"clicks": (1,), "prices": (1,)}
+    scenario.start_joining("orders", "prices")
+    scenario.join(members={"member-a": ["orders", "prices"], "member-b": ["clicks", "prices"]})
+    refreshed(scenario, orders=FORBIDDEN, clicks=FORBIDDEN)
+    assert scenario.take_error(TopicAuthorizationError).topics == {"orders", "clicks"}
+    scenario.subscribe("orders")
+    refreshed(scenario, orders=FORBIDDEN, clicks=FORBIDDEN, prices=FORBIDDEN)
+    assert scenario.take_error(TopicAuthorizationError).topics == {"orders", "clicks"}
 
 
 def test_metadata_asked_for_before_the_join_does_not_make_the_leader_forget_a_topic(scenario: Scenario) -> None:

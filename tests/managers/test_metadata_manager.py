@@ -205,6 +205,37 @@ def test_a_refused_topic_is_raised_by_poll(scenario: Scenario, code: ErrorCode, 
     assert "orders" in scenario.managers.metadata.cluster.topics
 
 
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+@pytest.mark.parametrize("wanted", ["topics", "a pattern", "partitions", "nothing"])
+def test_an_answer_tells_nothing_of_a_subscription_that_is_over(
+    scenario: Scenario, code: ErrorCode, wanted: str
+) -> None:
+    """It was raised as an error of the new one. The program had caught the first error, and died of the second."""
+    scenario.topics["clicks"] = (1,)
+    scenario.subscribe("secret")
+    late = scenario.metadata(errors={"secret": code})
+    if wanted == "topics":
+        scenario.subscribe("clicks")
+    elif wanted == "a pattern":
+        scenario.post(Subscribe(pattern=re.compile("^c"), reply=Reply()))
+    else:
+        scenario.unsubscribe()
+        if wanted == "partitions":
+            scenario.assign(TopicPartition("clicks", 0))
+    scenario.answer(MetadataRequest, late)
+    assert not scenario.errors
+    assert not scenario.managers.metadata.refused
+
+
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_a_topic_that_stays_in_the_subscription_is_told_of(scenario: Scenario, code: ErrorCode) -> None:
+    scenario.subscribe("orders", "secret")
+    late = scenario.metadata(errors={"secret": code})
+    scenario.subscribe("secret")
+    scenario.answer(MetadataRequest, late)
+    assert "secret" in str(scenario.take_error(KafkaError))
+
+
 def test_a_forbidden_topic_is_asked_about_until_it_is_permitted(scenario: Scenario) -> None:
     """Nobody says that it is: a member used to sit there with nothing until its metadata was five minutes old."""
     scenario.subscribe("orders")

@@ -443,6 +443,26 @@ def test_an_application_that_holds_nothing_settles_it_by_any_call(buffering: Sce
     assert reply is None or reply.result() == 12
 
 
+@pytest.mark.parametrize("wanted", ["orders", "clicks"])
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE], ids=["refused", "truncated"])
+def test_what_is_found_of_a_partition_is_raised_if_it_is_of_the_present_subscription(
+    make_scenario: MakeScenario, code: ErrorCode, wanted: str
+) -> None:
+    """One of a former subscription stays until a rebalance takes it: a program that had subscribed to other topics died
+    of a topic that it had left."""
+    scenario = make_scenario(auto_offset_reset="none")
+    scenario.topics["clicks"] = (1,)
+    scenario.become_stable(O0, offset=18)
+    fetched(scenario, 18, 19)
+    scenario.delivered(O0, 20, leader_epoch=5)
+    refresh(scenario, epoch=6, leaders=(3, 2))
+    scenario.subscribe(wanted)
+    end(scenario, 12, code=code)
+    assert bool(scenario.errors) == (wanted == "orders")
+    scenario.poll()
+    assert bool(scenario.errors) == (wanted == "orders")
+
+
 def test_one_partition_that_is_settled_leaves_the_others_alone(make_scenario: MakeScenario) -> None:
     """Of `orders-0` all is handed out, of `orders-1` the application may have had more than it has told yet."""
     scenario = make_scenario(auto_offset_reset="none")

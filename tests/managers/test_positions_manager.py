@@ -468,6 +468,41 @@ def test_a_refusal_that_a_seek_has_overtaken_is_forgotten(scenario: Scenario) ->
     assert not positions.awaits_poll
 
 
+CLICKS = TopicPartition("clicks", 0)
+
+
+def owning(scenario: Scenario, *partitions: TopicPartition) -> Scenario:
+    """A member that looks for the committed offsets of these."""
+    scenario.topics["clicks"] = (1,)
+    scenario.start_joining("orders", "clicks")
+    scenario.join()
+    scenario.sync(*partitions)
+    scenario.run_callback()
+    assert scenario.pending(OffsetFetchRequest)
+    return scenario
+
+
+@pytest.mark.parametrize("refused", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE])
+def test_what_is_wrong_with_a_partition_of_a_former_subscription_is_not_raised(
+    make_scenario: MakeScenario, refused: ErrorCode
+) -> None:
+    """The rebalance that takes it waits for other members, or for a callback; meanwhile a subscription to other topics
+    raised errors of those before."""
+    scenario = owning(make_scenario(auto_offset_reset="none"), O0, CLICKS)
+    scenario.subscribe("clicks")
+    scenario.answer_committed({O0: -1, CLICKS: 5}, {O0: refused})
+    scenario.poll()
+    assert not scenario.errors
+
+
+@pytest.mark.parametrize("refused", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.NONE])
+def test_what_is_wrong_with_one_of_the_present_subscription_is(make_scenario: MakeScenario, refused: ErrorCode) -> None:
+    scenario = owning(make_scenario(auto_offset_reset="none"), O0, CLICKS)
+    scenario.subscribe("orders")
+    scenario.answer_committed({O0: -1, CLICKS: 5}, {O0: refused})
+    assert "orders" in str(scenario.take_error(KafkaError))
+
+
 def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) -> None:
     scenario.post(Assign(frozenset({O0}), Reply()), PollStarted())
     for _ in range(3):
