@@ -53,6 +53,25 @@ COMMIT_SHARE_OF_CLOSE = 0.8
 _numbers = itertools.count(1)
 
 
+class _Patience:
+    """How long a `close()` waits for brokers: until its deadline, and no longer than `request_timeout_ms`, as Java's
+    does. Callbacks that take long do not count, unless the commit in front of them had no answer."""
+
+    def __init__(self, deadline: Deadline, request_timeout_ms: float) -> None:
+        self.until = min(deadline, Deadline.after(request_timeout_ms))
+        self.are_silent = False
+        self._deadline = deadline
+        self._request_timeout_ms = request_timeout_ms
+
+    def wait_until(self) -> Deadline:
+        """Until when the network thread waits for what is sent last."""
+        if self.are_silent:
+            latest = max(self.until, Deadline.after(CLOSE_GRACE_MS))
+        else:
+            latest = Deadline.after(self._request_timeout_ms)
+        return min(latest, self._deadline)
+
+
 class _ProcessorUse(NamedTuple):
     """A `Processor` uses the consumer; see `ConsumerSession.used_by_processor`."""
 
@@ -380,11 +399,12 @@ class ConsumerSession(Generic[K, V]):
         is raised."""
         first_error: BaseException | None = None
         self.link.asks_until = deadline
-        commit_deadline = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        brokers = _Patience(deadline, self.state.config.request_timeout_ms)
+        share = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self.link.mailbox.take_wakeup()
-        post_close = partial(self._post_close, deadline, leave_group=leave_group)
+        post_close = partial(self._post_close, brokers, leave_group=leave_group)
         parts: tuple[Callable[[], Steps[None] | None], ...] = (
-            partial(self.callbacks.auto_commit, commit_deadline),
+            partial(self._commit_last, brokers, share),
             self._raise_given_up,
             post_close,
             post_close,  # a Ctrl-C may have ended the first
@@ -407,8 +427,13 @@ class ConsumerSession(Generic[K, V]):
         if (error := (yield from self.callbacks.give_up_partitions())) is not None:
             raise error
 
-    def _post_close(self, deadline: Deadline, *, leave_group: bool | None) -> None:
-        self.link.post_close(deadline.at_ms, leave_group=leave_group)
+    def _commit_last(self, brokers: _Patience, share: Deadline) -> Steps[None]:
+        deadline = min(share, brokers.until)
+        yield from self.callbacks.auto_commit(deadline)
+        brokers.are_silent = deadline.expired
+
+    def _post_close(self, brokers: _Patience, *, leave_group: bool | None) -> None:
+        self.link.post_close(brokers.wait_until().at_ms, leave_group=leave_group)
         self.unclosed.note_end()
 
     @property

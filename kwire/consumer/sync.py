@@ -524,7 +524,8 @@ class Consumer(Facade[K, V]):
     def close(self, timeout: Timeout | None = None, *, leave_group: bool | None = None) -> None:
         """Commit (with auto-commit), run callbacks, leave the group, and stop.
 
-        Waits for brokers until `timeout` at most; the calls that callbacks make are given up in time, too.
+        Waits for brokers until `timeout` at most, and no longer than `request_timeout_ms` for those that do not answer.
+        The calls that callbacks make are given up in time, too.
 
         Another thread may close a consumer that is in use: it calls `wakeup()`, and then this, which waits until the
         call under way has ended. The records of the last poll are then not committed, unless they were before: nobody
