@@ -69,6 +69,7 @@ class ConsumerGroupManager:
 
     Args:
         member_id: Made up once for the life of the consumer (KIP-1082), so a leave works even before the first answer.
+        auto_commit: Commits what was delivered, if commits are automatic; nobody waits for it.
     """
 
     is_joining = False  # a member may commit in every state: its epoch is known all along
@@ -86,9 +87,11 @@ class ConsumerGroupManager:
         poll_timer: PollTimer,
         member_id: str,
         metrics: ConsumerMetrics,
+        auto_commit: Callable[[float], None],
     ) -> None:
         self._config = config
         self._metrics = metrics
+        self._auto_commit = auto_commit
         self._subscription = subscription
         self._coordinator = coordinator
         self._metadata = metadata
@@ -399,15 +402,17 @@ class ConsumerGroupManager:
                 extra={"generation": answer.member_epoch, "member_id": self._member_id},
             )
         self._set_epoch(MemberEpoch(answer.member_epoch))
-        self._take_target(answer.assignment)
+        self._take_target(answer.assignment, now_ms)
 
-    def _take_target(self, assignment: Assignment | None) -> None:
+    def _take_target(self, assignment: Assignment | None, now_ms: float) -> None:
         joining = self.state is MemberState.JOINING
         if assignment is None:
             if joining:
                 self._fire(MemberEvent.JOINED_EMPTY)
             return
         self._reconciler.aim_at(read_target(assignment))
+        if self._reconciler.only_adds:
+            self._auto_commit(now_ms)  # as Java at each rebalance; partitions are given up behind a commit anyway
         if joining or not self._reconciler.has_reached_target:
             self._fire(MemberEvent.TARGET_RECEIVED)
 

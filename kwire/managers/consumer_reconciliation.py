@@ -41,6 +41,7 @@ NameOf: TypeAlias = Callable[[UUID], str | None]
 """The name of a topic, or None while it is not known."""
 
 NO_PARTITIONS: Owned = frozenset()
+NO_NUMBERS: frozenset[int] = frozenset()
 
 
 class ReconciliationStep(NamedTuple):
@@ -117,6 +118,15 @@ class Reconciler:
     @property
     def has_reached_target(self) -> bool:
         return self._target is None or self._target == by_topic_id(self.owned)
+
+    @property
+    def only_adds(self) -> bool:
+        """Whether the target has all that is owned, and more."""
+        owned = by_topic_id(self.owned)
+        keeps_all = all(
+            numbers <= (self._target or {}).get(topic_id, NO_NUMBERS) for topic_id, numbers in owned.items()
+        )
+        return bool(owned) and keeps_all and not self.has_reached_target
 
     # --- from target to owned -------------------------------------------------------------------------------
 

@@ -116,7 +116,7 @@ class RequestManagers:
         poll_timer = PollTimer(config.max_poll_interval_ms, environment.polled_at_ms)
         if config.group_protocol is GroupProtocol.CONSUMER:
             member_id = new_member_id(environment.new_uuid)
-            manager = ConsumerGroupManager(config, *group, poll_timer, member_id, self._metrics)
+            manager = ConsumerGroupManager(config, *group, poll_timer, member_id, self._metrics, self._auto_commit)
             return manager, (manager,)
         classic = ClassicGroupManager(config, assignors, *group)
         heartbeat = HeartbeatManager(
@@ -128,6 +128,10 @@ class RequestManagers:
             heartbeat_interval_ms=config.heartbeat_interval_ms,
         )
         return classic, (heartbeat, classic)
+
+    def _auto_commit(self, now_ms: float) -> None:
+        """For the membership, without which there are no commits: it is made first."""
+        self.offset_commit.auto_commit(now_ms)
 
     def _lag_context(self, cursors: CursorContext, buffer: FetchBuffer, environment: Environment) -> LagContext:
         return LagContext(

@@ -17,6 +17,7 @@ from kwire.model import SubscriptionPattern, TopicPartition
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.states.consumer_group import MemberState
 
@@ -336,6 +337,34 @@ def test_only_what_is_new_is_handed_out(scenario: ConsumerScenario) -> None:
     assert scenario.flowing() == {O0, O1}
     assert owned(scenario.heartbeat) == ids(O0, O1)
     scenario.answer_committed({O1: 5})
+
+
+def test_what_was_delivered_is_committed_when_more_is_coming(make: Make) -> None:
+    """As in Java, and nobody waits for it. Only partitions that were given back had a commit in front."""
+    scenario = make(enable_auto_commit=True, auto_commit_interval_ms=600_000)
+    scenario.own(O0)
+    scenario.delivered(O0, 12)
+    scenario.beat()
+    scenario.accept(2, assignment(O0, O1))
+    (topic,) = scenario.request(OffsetCommitRequest).topics
+    assert [(each.partition_index, each.committed_offset) for each in topic.partitions] == [(0, 12)]
+    assert set(scenario.run_callback().partitions) == {O1}
+    assert scenario.member_state() is S.STABLE
+
+
+@pytest.mark.parametrize(
+    ("auto_commit", "target"),
+    [(False, (O0, O1)), (True, (O0,)), (True, (O1,)), (True, ())],
+    ids=["without auto-commit", "the same", "another one", "nothing"],
+)
+def test_a_target_makes_no_commit_of_its_own(make: Make, auto_commit: bool, target: tuple[TopicPartition, ...]) -> None:
+    """What is given back is committed by the application thread, in front of the callback."""
+    scenario = make(enable_auto_commit=auto_commit, auto_commit_interval_ms=600_000)
+    scenario.own(O0)
+    scenario.delivered(O0, 12)
+    scenario.beat()
+    scenario.accept(2, assignment(*target))
+    assert not scenario.pending(OffsetCommitRequest)
 
 
 def test_giving_back_comes_before_taking(scenario: ConsumerScenario) -> None:
