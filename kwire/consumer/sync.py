@@ -292,13 +292,14 @@ class Consumer(Facade[K, V]):
 
     @admitted
     def current_lag(self, partition: TopicPartition) -> int | None:
-        """How many offsets the position is behind the end of the log, as of the last fetch; never asks a broker.
+        """How many offsets the position is behind the end of the log, as of the last fetch or the last `end_offsets`;
+        never asks a broker.
 
         Args:
             partition: An assigned one.
 
         Returns:
-            None before the first fetch has been answered.
+            None before the first fetch, or a call of `end_offsets`, has been answered.
 
         Raises:
             IllegalStateError: The partition is not assigned.

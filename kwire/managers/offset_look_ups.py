@@ -9,17 +9,20 @@ from kwire.events import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, LookUpOffsets, Re
 from kwire.managers.lag_policy import LagPolicy
 from kwire.managers.list_offsets import Found, ListOffsetsManager
 from kwire.model import OffsetAndTimestamp, TopicPartition
+from kwire.subscription.subscription import Subscription
 
 
 class OffsetLookUps:
-    """Asks for the partitions of a call one by one, and answers it when all are there."""
+    """Asks for the partitions of a call one by one, and answers it when all are there. Where an assigned partition ends
+    is noted, as in Java: then its lag is known before the first fetch, and while it is paused."""
 
-    def __init__(self, list_offsets: ListOffsetsManager, lags: LagPolicy) -> None:
+    def __init__(self, subscription: Subscription, list_offsets: ListOffsetsManager, lags: LagPolicy) -> None:
+        self._subscription = subscription
         self._list_offsets = list_offsets
         self._lags = lags
 
     def look_up(self, event: LookUpOffsets) -> None:
-        gathering = _Gathering(event, self._lags)
+        gathering = _Gathering(event, self._subscription, self._lags)
         if not event.timestamps:
             event.reply.succeed({})
         for tp, timestamp in event.timestamps.items():
@@ -29,7 +32,8 @@ class OffsetLookUps:
 class _Gathering:
     """The answers of one call, until all are there."""
 
-    def __init__(self, event: LookUpOffsets, lags: LagPolicy) -> None:
+    def __init__(self, event: LookUpOffsets, subscription: Subscription, lags: LagPolicy) -> None:
+        self._subscription = subscription
         self._lags = lags
         self._event = event
         self._parts: dict[TopicPartition, ReplyPart[Found]] = {}
@@ -53,4 +57,6 @@ class _Gathering:
         timestamp = self._event.timestamps[tp]
         if timestamp not in (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP):
             return found
+        if timestamp == LATEST_TIMESTAMP and (partition := self._subscription.partitions.get(tp)) is not None:
+            partition.end_looked_up = found.offset
         return replace(found, offset=self._lags.widened(tp, timestamp, found.offset))

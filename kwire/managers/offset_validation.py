@@ -190,7 +190,7 @@ class OffsetValidationManager:
         former_end = max(partition.high_watermark, partition.fetch_offset)
         if partition.stop_offset is not None:
             former_end = min(former_end, partition.stop_offset)  # another cursor reads the rest
-        partition.high_watermark = partition.last_stable_offset = UNKNOWN_OFFSET
+        partition.ends_at(UNKNOWN_OFFSET, UNKNOWN_OFFSET)
         self._queries.pop(tp, None)
         self._subscription.fire(tp, PartitionEvent.VALIDATION_WANTED)
         self._diverge(partition, _Divergence(partition.epoch, partition.leader, None, former_end))

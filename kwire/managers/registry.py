@@ -91,7 +91,7 @@ class RequestManagers:
         cursors = CursorContext(config, *parts)
         self.lags = lag_policy(self._lag_context(cursors, buffer, environment))
         self.offset_commit = self.lags.commits
-        self.offset_look_ups = OffsetLookUps(self.list_offsets, self.lags)
+        self.offset_look_ups = OffsetLookUps(subscription, self.list_offsets, self.lags)
         self.main = self._main(cursors, buffer, environment)
         self.cursors: Sequence[AnyCursor] = (self.main, *self.lags.cursors)
         self._telemetry = self._with_telemetry(environment)

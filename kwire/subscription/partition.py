@@ -43,6 +43,7 @@ class AssignedPartition:
         "blocked_until_ms",
         "committed_offset",
         "consumed",
+        "end_looked_up",
         "epoch",
         "error",
         "fetch_epoch",
@@ -82,6 +83,8 @@ class AssignedPartition:
         self.fetch_max_bytes = FIRST_FETCH_BYTES
         self.high_watermark = UNKNOWN_OFFSET
         self.last_stable_offset = UNKNOWN_OFFSET
+        # What the user was told since the last fetch, in the isolation level in use.
+        self.end_looked_up = UNKNOWN_OFFSET
         # After a partition error fetching waits here, so that one bad partition cannot spin the loop.
         self.blocked_until_ms = 0.0
         # Its place among those that are fetched, the lowest first: it goes up when the partition is served.
@@ -147,6 +150,7 @@ class AssignedPartition:
         """As its leader says."""
         self.high_watermark = high_watermark
         self.last_stable_offset = last_stable_offset
+        self.end_looked_up = UNKNOWN_OFFSET
 
     @property
     def has_open_transaction(self) -> bool:
@@ -169,12 +173,13 @@ class AssignedPartition:
         return self.last_stable_offset if read_committed else self.high_watermark
 
     def lag(self, *, read_committed: bool, position: int | None = None) -> int | None:
-        """How many offsets the application is behind `end_offset`; None while that, or how far it got, is not known.
+        """How many offsets the application is behind `end_offset`, or behind a later end that a look-up has found; None
+        while there is neither, or while it is not known how far the application got.
 
         Args:
             position: How far it got, where that is known better than here.
         """
-        end = self.end_offset(read_committed=read_committed)
+        end = max(self.end_offset(read_committed=read_committed), self.end_looked_up)
         if self.consumed is None or not self.has_position or end < 0:
             return None
         return max(0, end - (self.consumed.offset if position is None else position))

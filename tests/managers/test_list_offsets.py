@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire.errors import BrokerError, InvalidTopicError, KafkaError, TopicAuthorizationError
-from kwire.events import LookUpOffsets, Reply
+from kwire.events import GetLag, LookUpOffsets, Reply
 from kwire.managers.unsent import Channel
 from kwire.model import OffsetAndTimestamp, TopicPartition
 from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kwire.protocol.messages.metadata import MetadataRequest
 
@@ -331,3 +332,47 @@ def test_a_call_that_was_given_up_asks_no_more(scenario: Scenario) -> None:
     scenario.fail(ListOffsetsRequest)
     scenario.advance(10_000)
     assert not scenario.pending(ListOffsetsRequest)
+
+
+# --- the lag that follows ---------------------------------------------------------------------------------------
+
+
+def lag(scenario: Scenario, tp: TopicPartition) -> int | None:
+    reply: Reply[int | None] = Reply()
+    scenario.post(GetLag(tp, None, reply))
+    return reply.result()
+
+
+def test_the_lag_is_known_once_the_end_was_looked_up(scenario: Scenario) -> None:
+    """It stayed unknown until a fetch was answered, in a paused partition for ever."""
+    scenario.start_fetching(O0, offset=50)
+    ask(scenario, O0)
+    assert lag(scenario, O0) is None
+    scenario.answer_offsets({O0: 90})
+    assert lag(scenario, O0) == 40
+
+
+def test_where_the_log_begins_says_nothing_of_the_lag(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, offset=50)
+    ask(scenario, O0, timestamp=EARLIEST)
+    scenario.answer_offsets({O0: 90})
+    assert lag(scenario, O0) is None
+
+
+def test_a_later_fetch_knows_the_end_better(scenario: Scenario) -> None:
+    """The log may have been truncated since."""
+    scenario.start_fetching(O0, offset=50)
+    ask(scenario, O0)
+    scenario.answer_offsets({O0: 90})
+    data = PartitionData(partition_index=0, high_watermark=60)
+    topic = FetchableTopicResponse(topic="orders", partitions=[data])
+    scenario.answer(FetchRequest, FetchResponse(session_id=7, responses=[topic]))
+    assert lag(scenario, O0) == 10
+
+
+def test_an_end_that_is_looked_up_later_is_believed_as_well(scenario: Scenario) -> None:
+    """While a partition is paused, no fetch tells of records that come."""
+    test_a_later_fetch_knows_the_end_better(scenario)
+    ask(scenario, O0)
+    scenario.answer_offsets({O0: 70})
+    assert lag(scenario, O0) == 20
