@@ -103,6 +103,8 @@ def topics_or_pattern(topics: Topics) -> tuple[frozenset[str], Pattern[str] | Su
     if isinstance(topics, Pattern):
         if not isinstance(topics.pattern, str):
             raise InvalidArgumentError(f"a pattern for topics must be one for text, not {topics.pattern!r}")
+        if not topics.pattern:
+            raise InvalidArgumentError("a subscription pattern cannot be empty")
         return frozenset(), topics
     names = (topics,) if isinstance(topics, str) else _items("topic names or a compiled pattern", topics)
     return frozenset(map(_checked_to_subscribe, names)), None

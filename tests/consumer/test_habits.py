@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import kwire
-from kwire import Consumer, TopicPartition, errors
+from kwire import Consumer, SubscriptionPattern, TopicPartition, errors
 from kwire.consumer.arguments import checked_timestamps, hint_at_seconds
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import InvalidArgumentError, WakeupError
@@ -71,6 +72,15 @@ def test_a_pattern_as_text_says_how_patterns_are_given(consumer: Consumer, patte
         consumer.subscribe(pattern)
     with pytest.raises(InvalidArgumentError, match=r"subscribe\(re\.compile\("):
         Consumer(pattern, bootstrap_servers="localhost:1")
+
+
+def test_an_empty_pattern_is_refused_as_one_for_the_broker_is(consumer: Consumer) -> None:
+    """It finds all topics of the cluster. Nobody means that, and Java refuses it."""
+    with pytest.raises(InvalidArgumentError, match="a subscription pattern cannot be empty"):
+        consumer.subscribe(re.compile(""))
+    assert not consumer.subscription()
+    with pytest.raises(InvalidArgumentError, match="a subscription pattern cannot be empty"):
+        SubscriptionPattern("")
 
 
 def test_functions_may_stand_for_a_listener(kafka_cluster: Cluster) -> None:
