@@ -13,6 +13,7 @@ from kwire.epochs import AssignmentEpoch
 from kwire.errors import (
     GroupAuthorizationError,
     IllegalStateError,
+    KafkaError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
     TopicAuthorizationError,
