@@ -53,7 +53,7 @@ COMMIT_SHARE_OF_CLOSE = 0.8
 _numbers = itertools.count(1)
 
 
-class _Patience:
+class _BrokerDeadline:
     """How long a `close()` waits for brokers: until its deadline, and no longer than `request_timeout_ms`, as Java's
     does. Callbacks that take long do not count, unless the commit in front of them had no answer."""
 
@@ -399,7 +399,7 @@ class ConsumerSession(Generic[K, V]):
         is raised."""
         first_error: BaseException | None = None
         self.link.asks_until = deadline
-        brokers = _Patience(deadline, self.state.config.request_timeout_ms)
+        brokers = _BrokerDeadline(deadline, self.state.config.request_timeout_ms)
         share = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self.link.mailbox.take_wakeup()
         post_close = partial(self._post_close, brokers, leave_group=leave_group)
@@ -427,12 +427,12 @@ class ConsumerSession(Generic[K, V]):
         if (error := (yield from self.callbacks.give_up_partitions())) is not None:
             raise error
 
-    def _commit_last(self, brokers: _Patience, share: Deadline) -> Steps[None]:
+    def _commit_last(self, brokers: _BrokerDeadline, share: Deadline) -> Steps[None]:
         deadline = min(share, brokers.until)
         yield from self.callbacks.auto_commit(deadline)
         brokers.are_silent = deadline.expired
 
-    def _post_close(self, brokers: _Patience, *, leave_group: bool | None) -> None:
+    def _post_close(self, brokers: _BrokerDeadline, *, leave_group: bool | None) -> None:
         self.link.post_close(brokers.wait_until().at_ms, leave_group=leave_group)
         self.unclosed.note_end()
 
