@@ -65,9 +65,9 @@ class PositionCalls(Generic[K, V]):
             return
         self._state.check_assigned(wanted)
         self._state.delivery.interrupt()
+        self.await_poll()
         yield from self._link.command("seek", lambda reply: ResetPositions(wanted, to, reply))
         self._end_seek()
-        self.await_poll()
 
     def _end_seek(self) -> None:
         self._state.delivery.sought(self._state.view)
@@ -131,7 +131,11 @@ class PositionCalls(Generic[K, V]):
         self._under_way.append(self._link.post(event))
 
     def await_poll(self) -> None:
-        """Partitions have come that the next poll looks up positions for, also if it has records of others."""
+        """Have the next poll begin look-ups, also if it has records of other partitions.
+
+        Call this before the network thread is told what to look up: a poll that waits in another task is woken by the
+        answer, and an exception may strike any line behind.
+        """
         self._awaits_poll = True
 
     @property

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Generic, NamedTuple
 from uuid import UUID
 
@@ -151,9 +152,9 @@ class ConsumerSession(Generic[K, V]):
         if self.state.view.subscribed and not self.state.assigned_by_hand:
             raise IllegalStateError("topics are subscribed; unsubscribe() before assigning partitions by hand")
         self.state.interrupt_loop()
+        self.positions.await_poll()
         yield from self.link.command("assign", partial(Assign, wanted))
         self.state.assignment = wanted
-        self.positions.await_poll()
 
     def unsubscribe(self) -> Steps[None]:
         """See `Consumer.unsubscribe`."""
@@ -400,7 +401,7 @@ class ConsumerSession(Generic[K, V]):
         first_error: BaseException | None = None
         self.link.asks_until = deadline
         brokers = _BrokerDeadline(deadline, self.state.config.request_timeout_ms)
-        share = Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        share = deadline if total_ms == inf else Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self.link.mailbox.take_wakeup()
         post_close = partial(self._post_close, brokers, leave_group=leave_group)
         parts: tuple[Callable[[], Steps[None] | None], ...] = (

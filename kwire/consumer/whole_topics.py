@@ -63,5 +63,5 @@ class WholeTopics(Generic[K, V]):
         wanted |= {tp for tp in self._state.assignment if tp.topic in self.names}
         if wanted != self._state.assignment:
             yield from self._state.link.command("assign", partial(Assign, wanted))
-            self._state.assignment = wanted
             self._state.link.mailbox.post(PollStarted())  # this poll looks up their positions
+            self._state.assignment = wanted  # last: what an exception has cut short is done again

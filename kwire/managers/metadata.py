@@ -77,6 +77,8 @@ class MetadataManager:
         self._asked_by_age = False
         self._answered_for: Topics = frozenset()
         self._transient: frozenset[str] = frozenset()
+        self._passed_over: frozenset[str] = frozenset()
+        """Topics of which the last answer had an error that concerned nobody."""
         self._watched: frozenset[str] = frozenset()
         self._watched_for_others: frozenset[str] = frozenset()
         self._interest: Topics = frozenset()
@@ -164,7 +166,8 @@ class MetadataManager:
 
     def _poll_refresh(self, now_ms: float, requests: list[AnyUnsentRequest]) -> float:
         topics = self.of_interest()
-        if not self._refresh.in_flight and not _covers(self._asked_for, topics):
+        if not self._refresh.in_flight and not (_covers(self._asked_for, topics) and self._knows_what_is_wrong()):
+            self._passed_over = frozenset()
             self._refresh.reset()
             self.request_update()
         if not topics and topics is not None:
@@ -179,6 +182,14 @@ class MetadataManager:
         self._asked_for, self._asked_by_age = topics, self._refresh_at_ms > ON_DEMAND
         requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
         return self._rebootstrap_at_ms
+
+    def _knows_what_is_wrong(self) -> bool:
+        """Whether no topic is wanted by now that the last answer had an error of. The answer covered it, as one of a
+        former subscription, so nothing else would ask for it before the next refresh by age."""
+        if not self._passed_over:  # almost always
+            return True
+        assigned = {tp.topic for tp in self._subscription.partitions if self._subscription.still_wants(tp)}
+        return not self._passed_over & (self._subscription.topics | assigned)
 
     # --- back to the bootstrap servers ----------------------------------------------------------------------
     # That no broker can be connected to is found out by the client, which then dials the bootstrap servers as well
@@ -289,6 +300,9 @@ class MetadataManager:
         wanted = self._wanted(answer)
         covered = wanted | self._transient
         topics = [topic for topic in answer.topics if topic.name in covered]
+        self._passed_over = frozenset(
+            topic.name for topic in answer.topics if topic.name and topic.error_code and topic.name not in covered
+        )
         codes = {topic.name: ErrorCode.of(topic.error_code) for topic in topics if topic.name is not None}
         forbidden = _named(codes, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         invalid = _named(codes, ErrorCode.INVALID_TOPIC_EXCEPTION)
