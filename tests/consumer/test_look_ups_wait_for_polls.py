@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
+from kwire.clock import Deadline
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.testing import Cluster
 
@@ -35,6 +36,19 @@ def pass_some_turns(consumer: Consumer[bytes, bytes]) -> None:
     """The network thread sends and receives, and would have time for a look-up."""
     for _ in range(10):
         consumer.end_offsets([T0])
+
+
+def interrupt_the_next_wait(consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Ctrl-C, when what it waits for has come."""
+    mailbox = consumer._session.link.mailbox
+    wait = mailbox.wait
+
+    def interrupted(seen: int, deadline: Deadline) -> None:
+        monkeypatch.setattr(mailbox, "wait", wait)
+        wait(seen, deadline)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(mailbox, "wait", interrupted)
 
 
 def asks_for(request: ListOffsetsRequest, wanted: TopicPartition) -> bool:
@@ -90,17 +104,25 @@ def test_the_description_says_that_a_poll_is_missing(consumer: Consumer[bytes, b
     assert cause.text == "its committed offset is looked up, which waits for a poll"
 
 
-@pytest.mark.parametrize("way", ["assign", "seek_to_beginning"])
+@pytest.mark.parametrize("way", ["assign", "seek_to_beginning", "a seek that Ctrl-C ends"])
 def test_a_poll_that_has_records_of_others_begins_the_look_up(
-    cluster: Cluster, consumer: Consumer[bytes, bytes], way: str
+    cluster: Cluster, consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Otherwise a partition without a position would wait until nothing is buffered of all the others."""
     consumer.assign([T0])
     consumer.seek(T0, 0)
     assert consumer.poll(10, max_records=1)
     consumer.assign([T0, T1])
-    if way == "seek_to_beginning":
-        consumer.seek_to_beginning([T1])
+    match way:
+        case "seek_to_beginning":
+            consumer.seek_to_beginning([T1])
+        case "a seek that Ctrl-C ends":
+            consumer.poll(0.0, max_records=1)
+            interrupt_the_next_wait(consumer, monkeypatch)
+            with pytest.raises(KeyboardInterrupt):
+                consumer.seek_to_beginning([T1])
+        case _:
+            pass
     pass_some_turns(consumer)
     asked = cluster.control.on(ListOffsetsRequest, where=lambda request, _: asks_for(request, T1)).observe()
     assert [record.partition for record in consumer.poll(10, max_records=1)] == [0]

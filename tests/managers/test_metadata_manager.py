@@ -236,6 +236,28 @@ def test_a_topic_that_stays_in_the_subscription_is_told_of(scenario: Scenario, c
     assert "secret" in str(scenario.take_error(KafkaError))
 
 
+@pytest.mark.parametrize("code", [ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION])
+def test_what_is_wrong_with_a_topic_is_told_again_when_it_is_subscribed_again(
+    scenario: Scenario, code: ErrorCode
+) -> None:
+    """A leader covers the topics that it joined with until it has joined again, so the answer for the subscription in
+    between covered this one, too: nobody was told, and nobody asked again before `metadata_max_age_ms`."""
+    metadata, secret = scenario.managers.metadata, frozenset({"secret"})
+    scenario.topics["clicks"] = (1,)
+    scenario.subscribe("secret")
+    metadata.watch(secret, own=secret)
+    scenario.answer(MetadataRequest, scenario.metadata(errors={"secret": code}))
+    scenario.take_error(KafkaError)
+    scenario.subscribe("clicks")
+    scenario.answer(MetadataRequest, scenario.metadata(errors={"secret": code}))
+    assert not scenario.errors
+    assert not scenario.pending(MetadataRequest)
+    scenario.subscribe("secret")
+    scenario.answer(MetadataRequest, scenario.metadata(errors={"secret": code}))
+    assert "secret" in str(scenario.take_error(KafkaError))
+    assert not scenario.pending(MetadataRequest)
+
+
 def test_a_forbidden_topic_is_asked_about_until_it_is_permitted(scenario: Scenario) -> None:
     """Nobody says that it is: a member used to sit there with nothing until its metadata was five minutes old."""
     scenario.subscribe("orders")
