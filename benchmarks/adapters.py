@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.throughput.in_turns import RATE, Participant, read_in_turns
+from benchmarks.throughput.in_turns import RATE, ClientRun, read_in_turns
 from benchmarks.throughput.topics import CASES
 from benchmarks.throughput.turn import AIOKAFKA, CONSUME, KAFKA_PYTHON, POLL, Client
 from benchmarks.turns import Figures, Target
@@ -32,12 +32,12 @@ def run(*, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
         scale: What part of each topic is written.
         cases: Names of topics.
     """
-    participants = {
-        title(program, adapter=adapter): Participant(client=program, extra={"defaults": True, "adapter": adapter})
+    runs = {
+        title(program, adapter=adapter): ClientRun(client=program, extra={"defaults": True, "adapter": adapter})
         for program in PROGRAMS
         for adapter in (False, True)
     }
-    return read_in_turns(participants, rounds=rounds, scale=scale, cases=cases)
+    return read_in_turns(runs, rounds=rounds, scale=scale, cases=cases)
 
 
 def title(program: Client, *, adapter: bool) -> str:

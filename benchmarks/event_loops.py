@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.throughput.in_turns import RATE, Participant, read_in_turns
+from benchmarks.throughput.in_turns import RATE, ClientRun, read_in_turns
 from benchmarks.throughput.topics import CASES
 from benchmarks.throughput.turn import AIOKAFKA, COLUMNS, ROWS, Client
 from benchmarks.turns import Figures, Target
@@ -36,8 +36,8 @@ def run(*, rounds: int, scale: float, cases: Sequence[str], defaults: bool) -> l
         cases: Names of topics.
         defaults: Whether all keep their defaults, instead of what makes them fast.
     """
-    participants = {each.title: Participant(client=each, extra={"defaults": defaults}) for each in CLIENTS}
-    return read_in_turns(participants, rounds=rounds, scale=scale, cases=cases)
+    runs = {each.title: ClientRun(client=each, extra={"defaults": defaults}) for each in CLIENTS}
+    return read_in_turns(runs, rounds=rounds, scale=scale, cases=cases)
 
 
 def targets(cases: Sequence[str]) -> list[Target]:

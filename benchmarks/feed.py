@@ -67,7 +67,7 @@ def produce(
         while sent < due:
             try:
                 producer.produce(topic, next(source), partition=sent % partitions)
-            except BufferError:  # the broker cannot keep the pace
+            except BufferError:  # the queue is full
                 producer.poll(TICK_S)
                 continue
             sent += 1

@@ -218,7 +218,7 @@ async def _memory(world: _World) -> dict[str, float]:
 
 
 def run(size: Size, protocols: Sequence[Protocol] = PROTOCOLS, *, memory: bool = True) -> list[Figures]:
-    """Measure all sizes; each is a participant, so that the table says how often the first one's figure another's is.
+    """Measure all sizes; each is a participant, so that the table shows each figure as a multiple of the first.
 
     Args:
         memory: Whether members' memory is measured as well, which takes as long again.

@@ -2,7 +2,7 @@
 
 One session, one broker, all on this machine. Both sources take part as they are, and tuned: Spark's with larger polls
 and fetches, kwire with one task for each of the two cores. Each query is run once by everybody without being timed, for
-the JVM and the workers get faster; then in turns. Who does not find what was written has failed.
+the JVM and the workers get faster; then in turns. A source that reads anything else than what was written has failed.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ POLL_INTERVAL_S = 0.1
 SETTINGS: Mapping[str, str | int | float | bool] = {
     "linger.ms": 50,
     "queue.buffering.max.messages": 1_000_000,
-    # Of millions of records only those that are refused are told of.
+    # Report only refused records: there are millions.
     "delivery.report.only.error": True,
     "log_level": 0,
 }
@@ -34,10 +34,10 @@ def fill(
     entries: Iterable[Entry],
     settings: Mapping[str, str | int | float | bool] | None = None,
 ) -> None:
-    """Write them in this order.
+    """Write the records to the topic, in this order.
 
     Args:
-        settings: Of the producer, under librdkafka's names, besides `SETTINGS`.
+        settings: Settings of the producer that replace or extend `SETTINGS`, by librdkafka's names.
 
     Raises:
         ClusterError: The broker refused one, or did not acknowledge all in time.
@@ -48,7 +48,7 @@ def fill(
             try:
                 producer.produce(topic, entry.value, entry.key, partition=entry.partition, on_delivery=_on_refused)
                 break
-            except BufferError:  # the broker cannot keep the pace
+            except BufferError:  # the queue is full
                 producer.poll(POLL_INTERVAL_S)
     if left := producer.flush(TIMEOUT_S):
         raise ClusterError(f"{topic}: {left} records were not acknowledged within {TIMEOUT_S:.0f} s")

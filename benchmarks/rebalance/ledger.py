@@ -24,7 +24,7 @@ class Line(NamedTuple):
 
 
 class Ledger:
-    """Who owns which partitions of a group, since when, and who got on with them.
+    """Who owns which partitions of a group, since when, and which member has read from them since.
 
     Args:
         partitions: How many there are; a multiple of every size the group will have.

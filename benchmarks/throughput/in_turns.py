@@ -16,20 +16,18 @@ RATE = "records_per_s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Participant:
+class ClientRun:
     """A client with the further arguments that `reader.py` gets for it."""
 
     client: Client
     extra: Mapping[str, object]
 
 
-def read_in_turns(
-    participants: Mapping[str, Participant], *, rounds: int, scale: float, cases: Sequence[str]
-) -> list[Figures]:
+def read_in_turns(runs: Mapping[str, ClientRun], *, rounds: int, scale: float, cases: Sequence[str]) -> list[Figures]:
     """Let all of them read each topic: records a second, and what a million of them cost.
 
     Args:
-        participants: By their titles.
+        runs: By their titles.
         rounds: How often each has its turn.
         scale: What part of each topic is written.
         cases: Names of topics.
@@ -39,14 +37,11 @@ def read_in_turns(
         for name in cases:
             case = CASES[name]
             content = written(case, kafka.bootstrap_servers, name, case.scaled(scale))
-            turns = {
-                title: partial(_turn, participant, kafka.bootstrap_servers, name, content)
-                for title, participant in participants.items()
-            }
+            turns = {title: partial(_turn, run, kafka.bootstrap_servers, name, content) for title, run in runs.items()}
             results += take_turns(case.title, rounds, turns)
     return results
 
 
-def _turn(participant: Participant, servers: str, topic: str, content: Content) -> dict[str, float]:
-    turn = take(participant.client, servers, topic, content, participant.extra)
+def _turn(run: ClientRun, servers: str, topic: str, content: Content) -> dict[str, float]:
+    turn = take(run.client, servers, topic, content, run.extra)
     return {RATE: turn.rate, "cpu_s_per_million": turn.cpu_s / content.records * 1e6}

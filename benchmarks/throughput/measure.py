@@ -2,8 +2,8 @@
 
 Real broker, on the same machine. Each topic is written once and read once without being timed, so that broker and file
 cache are warm; then the clients read it in turns (A B C, A B C, ...), each time in a fresh process and a group of
-its own. What counts is the median over the rounds of one client's rate to another's in the same round. Who does not
-find exactly what was written has failed.
+its own. What counts is the median over the rounds of one client's rate to another's in the same round. A client
+that reads anything else than what was written has failed.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def run(
         rounds: How often each client has its turn.
         scale: What part of each topic is written.
         chosen: Which cases; all by default.
-        clients: Who takes part.
+        clients: The clients to measure.
         defaults: Whether all keep their defaults, instead of what makes them fast.
 
     Raises:

@@ -77,16 +77,18 @@ class AsyncRebalanceListener:
     `unsubscribe()` or `close()`; other tasks go on meanwhile, and may use the consumer for all else.
 
     An exception is raised from that call: a `KafkaError` as it is, any other as the cause of a
-    `RebalanceListenerError`. What `on_partitions_assigned` has raised for is not complete: each later poll calls it
-    again, until it returns. A rebalance step whose other methods raise is complete. If the task is cancelled while it
-    waits here, the next poll calls the method again, whichever it is: nobody knows how far it got.
+    `RebalanceListenerError`. If `on_partitions_assigned` raises, each later poll calls it again until it returns. If
+    another method raises, it is not called again. If the task is cancelled while it waits here, the next poll calls the
+    method again, whichever it is: nobody knows how far it got.
     """
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
         """Called with new partitions, before their first record; after every completed rebalance, also with none.
 
         When it raises, no record of these partitions is returned until a later call has succeeded. The partitions are
-        assigned all the same: should they be revoked or lost before, the other methods name them.
+        assigned all the same: if they are revoked or lost before that, the other methods are called with them.
+        Meanwhile this member takes part in no other rebalance, so other members may wait up to `max_poll_interval_ms`
+        for its partitions.
 
         Args:
             consumer: The consumer, with the calls that are allowed here.

@@ -1,12 +1,13 @@
-"""Runs what the network thread asks the application thread to run: rebalance callbacks, commit callbacks, errors. Long:
-what of each is to be repeated after an exception stands in one place.
+"""Runs what the network thread asks the application thread to run: rebalance callbacks, commit callbacks, errors. Long,
+because one module decides what is repeated after an exception.
 
 An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines. So an event stays in the
 queue, and a release in its place, until what it asks for is done, and each step may be taken twice. A callback that
 such an exception has ended is called again by the next poll.
 
-So is an assigned callback that has raised, whatever it was: it may be the one that seeks. Until it succeeds its event
-stays in the queue as well, and the network thread holds back the new partitions and goes on with heartbeats alone.
+An assigned callback that has raised anything is called again too: it may be the callback that seeks. Until it succeeds
+its event stays in the queue as well, and the network thread holds back the new partitions and goes on with heartbeats
+alone.
 """
 
 from __future__ import annotations
@@ -185,7 +186,8 @@ class CallbackRunner(Generic[K, V]):
         return next_event(self._mailbox, but=self._running, but_callbacks=True) if self._is_async else None
 
     def _next_but_failed(self) -> BackgroundEvent | None:
-        """What comes before a callback that has raised: it may raise for ever, with commits' callbacks behind it."""
+        """The next event other than the callback that has raised, which may raise in every poll: commit callbacks must
+        not wait for it."""
         return self._failed and next_event(self._mailbox, but=self._running, but_callbacks=True)
 
     # --- partitions are given up ----------------------------------------------------------------------------

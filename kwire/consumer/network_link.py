@@ -184,7 +184,7 @@ class NetworkLink:
     # --- the end --------------------------------------------------------------------------------------------
 
     def post_close(self, deadline_ms: float, *, leave_group: bool | None = None) -> None:
-        """Have the network thread end. Nothing happens the second time."""
+        """Have the network thread end. A second call has no effect."""
         if not self._is_close_posted:
             self.mailbox.post(Close(deadline_ms, leave_group))
             self._is_close_posted = True

@@ -54,19 +54,19 @@ COMMIT_SHARE_OF_CLOSE = 0.8
 _numbers = itertools.count(1)
 
 
-class _BrokerDeadline:
-    """How long a `close()` waits for brokers: until its deadline, and no longer than `request_timeout_ms`, as Java's
-    does. Callbacks that take long do not count, unless the commit in front of them had no answer."""
+class _CloseDeadlines:
+    """The deadlines of a `close()`: its own, and `request_timeout_ms` for brokers that do not answer, as in Java. Time
+    in callbacks does not count, unless the commit before them had no answer."""
 
     def __init__(self, deadline: Deadline, request_timeout_ms: float) -> None:
         self.until = min(deadline, Deadline.after(request_timeout_ms))
-        self.are_silent = False
+        self.has_no_answer = False
         self._deadline = deadline
         self._request_timeout_ms = request_timeout_ms
 
     def wait_until(self) -> Deadline:
         """Until when the network thread waits for what is sent last."""
-        if self.are_silent:
+        if self.has_no_answer:
             latest = max(self.until, Deadline.after(CLOSE_GRACE_MS))
         else:
             latest = Deadline.after(self._request_timeout_ms)
@@ -400,12 +400,12 @@ class ConsumerSession(Generic[K, V]):
         is raised."""
         first_error: BaseException | None = None
         self.link.asks_until = deadline
-        brokers = _BrokerDeadline(deadline, self.state.config.request_timeout_ms)
+        deadlines = _CloseDeadlines(deadline, self.state.config.request_timeout_ms)
         share = deadline if total_ms == inf else Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
         self.link.mailbox.take_wakeup()
-        post_close = partial(self._post_close, brokers, leave_group=leave_group)
+        post_close = partial(self._post_close, deadlines, leave_group=leave_group)
         parts: tuple[Callable[[], Steps[None] | None], ...] = (
-            partial(self._commit_last, brokers, share),
+            partial(self._commit_last, deadlines, share),
             self._raise_given_up,
             post_close,
             post_close,  # a Ctrl-C may have ended the first
@@ -428,13 +428,13 @@ class ConsumerSession(Generic[K, V]):
         if (error := (yield from self.callbacks.give_up_partitions())) is not None:
             raise error
 
-    def _commit_last(self, brokers: _BrokerDeadline, share: Deadline) -> Steps[None]:
-        deadline = min(share, brokers.until)
+    def _commit_last(self, deadlines: _CloseDeadlines, share: Deadline) -> Steps[None]:
+        deadline = min(share, deadlines.until)
         yield from self.callbacks.auto_commit(deadline)
-        brokers.are_silent = deadline.expired
+        deadlines.has_no_answer = deadline.expired
 
-    def _post_close(self, brokers: _BrokerDeadline, *, leave_group: bool | None) -> None:
-        self.link.post_close(brokers.wait_until().at_ms, leave_group=leave_group)
+    def _post_close(self, deadlines: _CloseDeadlines, *, leave_group: bool | None) -> None:
+        self.link.post_close(deadlines.wait_until().at_ms, leave_group=leave_group)
         self.unclosed.note_end()
 
     @property

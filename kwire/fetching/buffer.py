@@ -186,8 +186,8 @@ class FetchBuffer:
                 return
 
     def release(self, fetch: CompletedFetch) -> None:
-        """The fetch is collected, or not wanted any more, and its partition's turn is over. Nothing happens the second
-        time."""
+        """The fetch is collected, or not wanted any more, and its partition's turn is over. A second call has no
+        effect."""
         with self._lock:
             self._leave(fetch)
             self._held.release(fetch)

@@ -53,7 +53,7 @@ class HeldBytes:
             self._size_bytes += size_bytes
 
     def release(self, fetch: CompletedFetch) -> None:
-        """Nothing happens the second time."""
+        """A second call has no effect."""
         self._count_again_if_cut_short()
         self._is_counting = True
         answer = self._answers.pop(fetch, None)  # from here on it is released

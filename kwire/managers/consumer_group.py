@@ -446,7 +446,7 @@ class ConsumerGroupManager:
             case HeartbeatOutcome.RETRY:
                 pass
             case _ if self._is_of_former_subscription:
-                pass  # a topic or an expression that nobody wants any more: the next heartbeat names the present ones
+                pass  # a topic or pattern of a former subscription: the next heartbeat names the present ones
             case HeartbeatOutcome.RAISE:
                 self._tell(error)
             case HeartbeatOutcome.UNSUPPORTED:

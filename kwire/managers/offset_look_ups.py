@@ -13,8 +13,8 @@ from kwire.subscription.subscription import Subscription
 
 
 class OffsetLookUps:
-    """Asks for the partitions of a call one by one, and answers it when all are there. Where an assigned partition ends
-    is noted, as in Java: then its lag is known before the first fetch, and while it is paused."""
+    """Asks for the partitions of a call one by one, and answers it when all are there. The end of each assigned
+    partition is stored, as in Java: then its lag is known before the first fetch, and while it is paused."""
 
     def __init__(self, subscription: Subscription, list_offsets: ListOffsetsManager, lags: LagPolicy) -> None:
         self._subscription = subscription

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LONG_S = 30.0
 # Waits for a fetch are longer than this, and what a poll of buffered records takes is shorter.
 MAX_S = 0.002
-# Whatever has not come when nothing new came for so long is lost.
+# A record counts as lost if it has not arrived and no record arrived for this long.
 IDLE_TIMEOUT_S = 10.0
 
 

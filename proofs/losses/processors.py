@@ -149,14 +149,14 @@ class ProcessorLife:
         return found
 
     def _write_dead_letter(
-        self, write: DeadLetter[object, object], record: Record[object, object], error: Exception
+        self, writer: DeadLetter[object, object], record: Record[object, object], error: Exception
     ) -> None:
         """The dead letters' broker may be down for the whole of the first life."""
         if self.fault is Fault.DEAD_LETTERS_DOWN and not self.cell.has("second-life"):
             raise TroubleError("the dead letters' broker is down")
         if not isinstance(error, RecordDeserializationError):  # of those the bytes of the log go along
             record = record._replace(key=json.dumps(record.key), value=json.dumps(record.value))
-        write(record, error)
+        writer(record, error)
         self.cell.note("buried", f"{record.partition} {record.offset}")
 
 

@@ -25,7 +25,7 @@ from proofs.spark.topics import RECORDS, Topics
 from proofs.spark_answers import changes, queries
 from proofs.spark_answers.answers import Answer, answer, differences, load, plain_rows, rows_that_differ, wrong_answers
 from proofs.spark_answers.cases import Case, Set, batch_cases, make_set, wrong_cases, wrong_streams
-from proofs.spark_answers.player import played, stories_that_differ
+from proofs.spark_answers.scenario import outcomes_of, runs_that_differ
 from proofs.spark_answers.streams import Stream, compare, refused_stream, run
 from tools.spark_sessions import spark_session
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from proofs.spark_answers.player import Story
+    from proofs.spark_answers.scenario import Scenario
     from proofs.spark_answers.streams import Batch
 
 PARTS = ("batch", "again", "wrong", "streams", "crossing", "changes", "queries")
@@ -138,20 +138,22 @@ class Trial:
 
     def changes(self) -> Iterator[str]:
         """Topics that change while they are read."""
-        yield from self._played(changes.stories())
+        yield from self._differences(changes.scenarios())
 
     def queries(self) -> Iterator[str]:
         """What may be made of the rows, and where it may begin."""
-        yield from self._played(queries.stories())
+        yield from self._differences(queries.scenarios())
 
-    def _played(self, stories: Mapping[str, Story]) -> Iterator[str]:
-        for name, story in stories.items():
+    def _differences(self, scenarios: Mapping[str, Scenario]) -> Iterator[str]:
+        for name, scenario in scenarios.items():
             if self._only in name:
-                print(f"story: {name}", file=sys.stderr, flush=True)
-                theirs, ours = (played(self._spark, each, story, self._servers) for each in ("kafka", self._other))
-                self.compared["stories"] += 1
-                self.compared["runs of stories"] += len(theirs)
-                yield from (f"{name}: {line}" for line in stories_that_differ(theirs, ours))
+                print(f"scenario: {name}", file=sys.stderr, flush=True)
+                theirs, ours = (
+                    outcomes_of(self._spark, each, scenario, self._servers) for each in ("kafka", self._other)
+                )
+                self.compared["scenarios"] += 1
+                self.compared["runs of scenarios"] += len(theirs)
+                yield from (f"{name}: {line}" for line in runs_that_differ(theirs, ours))
 
 
 def _the_other(source: str, other: str) -> str:

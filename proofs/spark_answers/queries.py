@@ -1,4 +1,4 @@
-"""What may be made of a source's rows, and where a query may begin: each source plays the same story on topics of its
+"""What may be made of a source's rows, and where a query may begin: each source runs the same scenario on topics of its
 own, and what both come to is compared. For `scripts/prove spark-answers`."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from proofs.spark.topics import FIRST_MS, STEP_MS
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from proofs.spark_answers.player import Player, Story
+    from proofs.spark_answers.scenario import Scenario, ScenarioRun
 
 PLACE = ("topic", "partition", "offset")
 ASIDE = {"asyncProgressTrackingEnabled": "true", "asyncProgressTrackingCheckpointIntervalMs": "200"}
@@ -35,120 +35,120 @@ CONF_OF_2_4 = {
 # --- queries with state -------------------------------------------------------------------------------------------
 
 
-def windows_behind_a_watermark(player: Player, mode: str) -> None:
+def windows_behind_a_watermark(run: ScenarioRun, mode: str) -> None:
     """The second run goes on with the first one's state; then records come that are too late."""
-    player.make("a", 2, 90)
+    run.make("a", 2, 90)
 
     def count() -> None:
-        rows = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "40"}).withWatermark("timestamp", "20 seconds")
+        rows = run.stream({**run.of("a"), "maxOffsetsPerTrigger": "40"}).withWatermark("timestamp", "20 seconds")
         windows = rows.groupBy(sf.window("timestamp", "30 seconds"), "partition").agg(sf.count("*"), sf.max("offset"))
-        player.query(windows, mode=mode)
+        run.query(windows, mode=mode)
 
     count()
-    player.fill("a", 2, 90, first=90)
+    run.fill("a", 2, 90, first=90)
     count()
-    player.fill("a", 2, 30, first=0)
+    run.fill("a", 2, 30, first=0)
     count()
 
 
-def duplicates_behind_a_watermark(player: Player) -> None:
-    player.make("a", 2, 60)
+def duplicates_behind_a_watermark(run: ScenarioRun) -> None:
+    run.make("a", 2, 60)
     for first in (40, 100, 0):
-        rows = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "50"}).withWatermark("timestamp", "1 minute")
-        player.query(rows.dropDuplicates(["timestamp", "value"]).select(*PLACE))
-        player.fill("a", 2, 60, first=first)
+        rows = run.stream({**run.of("a"), "maxOffsetsPerTrigger": "50"}).withWatermark("timestamp", "1 minute")
+        run.query(rows.dropDuplicates(["timestamp", "value"]).select(*PLACE))
+        run.fill("a", 2, 60, first=first)
 
 
 # --- several sources ----------------------------------------------------------------------------------------------
 
 
-def two_topics(player: Player, trigger: str) -> None:
+def two_topics(run: ScenarioRun, trigger: str) -> None:
     """Each with a limit of its own; the third run has nothing new in one, and the fourth in neither."""
-    player.make("a", 2, 20)
-    player.make("b", 3, 30)
+    run.make("a", 2, 20)
+    run.make("b", 3, 30)
     for topic in ("a", "b", "", ""):
-        small = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "7"})
-        large = player.stream({**player.of("b"), "maxOffsetsPerTrigger": "11"}, index=1)
-        player.query(small.union(large).select(*PLACE), trigger=trigger)
+        small = run.stream({**run.of("a"), "maxOffsetsPerTrigger": "7"})
+        large = run.stream({**run.of("b"), "maxOffsetsPerTrigger": "11"}, index=1)
+        run.query(small.union(large).select(*PLACE), trigger=trigger)
         if topic:
-            player.fill(topic, 2, 10, first=100)
+            run.fill(topic, 2, 10, first=100)
 
 
-def spark_s_own_beside_it(player: Player, *, is_first: bool) -> None:
+def spark_s_own_beside_it(run: ScenarioRun, *, is_first: bool) -> None:
     """One query has rows of both."""
-    player.make("a", 2, 20)
-    player.make("b", 2, 20)
+    run.make("a", 2, 20)
+    run.make("b", 2, 20)
     for first in (20, 40):
         options = {"maxOffsetsPerTrigger": "9"}
-        ours = player.stream({**player.of("a"), **options}, index=0 if is_first else 1)
-        theirs = player.stream({**player.of("b"), **options}, source="kafka", index=1 if is_first else 0)
+        ours = run.stream({**run.of("a"), **options}, index=0 if is_first else 1)
+        theirs = run.stream({**run.of("b"), **options}, source="kafka", index=1 if is_first else 0)
         one, other = (ours, theirs) if is_first else (theirs, ours)
-        player.query(one.union(other).select(*PLACE))
-        player.fill("a", 2, 10, first=first)
-        player.fill("b", 2, 30, first=first)
+        run.query(one.union(other).select(*PLACE))
+        run.fill("a", 2, 10, first=first)
+        run.fill("b", 2, 30, first=first)
 
 
-def spark_s_own_joined_with_it(player: Player) -> None:
+def spark_s_own_joined_with_it(run: ScenarioRun) -> None:
     """Streams of both, and tables of both."""
-    player.make("a", 2, 20)
-    player.make("b", 2, 30)
-    ours, theirs = (alias_of(rows, name) for rows, name in _of_both(player))
+    run.make("a", 2, 20)
+    run.make("b", 2, 30)
+    ours, theirs = (alias_of(rows, name) for rows, name in _of_both(run))
     same = (sf.col("l.offset") == sf.col("r.offset")) & (sf.col("l.partition") == sf.col("r.partition"))
-    player.query(ours.join(theirs, on=same).select("l.partition", "l.offset", "r.topic"))
-    left = alias_of(player.table({"subscribe": player.name("a")}), "l")
-    right = alias_of(player.table({"subscribe": player.name("b")}, source="kafka"), "r")
-    player.note(sorted(map(str, left.join(right, on=same).select("l.partition", "l.offset", "r.topic").collect())))
+    run.query(ours.join(theirs, on=same).select("l.partition", "l.offset", "r.topic"))
+    left = alias_of(run.table({"subscribe": run.name("a")}), "l")
+    right = alias_of(run.table({"subscribe": run.name("b")}, source="kafka"), "r")
+    run.note(sorted(map(str, left.join(right, on=same).select("l.partition", "l.offset", "r.topic").collect())))
 
 
-def _of_both(player: Player) -> tuple[tuple[DataFrame, str], tuple[DataFrame, str]]:
-    return (player.stream(player.of("a")), "l"), (player.stream(player.of("b"), source="kafka", index=1), "r")
+def _of_both(run: ScenarioRun) -> tuple[tuple[DataFrame, str], tuple[DataFrame, str]]:
+    return (run.stream(run.of("a")), "l"), (run.stream(run.of("b"), source="kafka", index=1), "r")
 
 
 def alias_of(rows: DataFrame, name: str) -> DataFrame:
     return rows.select(*PLACE).alias(name)
 
 
-def records_come_while_a_batch_is_read(player: Player) -> None:
+def records_come_while_a_batch_is_read(run: ScenarioRun) -> None:
     """SPARK-25495: what tasks have fetched ahead is none of their batch, and is none of the next one but once."""
-    player.make("a", 2, 20)
+    run.make("a", 2, 20)
     coming = iter(range(20, 1_000, 10))
     for _ in range(3):
-        player.run(
-            {**player.of("a"), "maxOffsetsPerTrigger": "15"},
-            meanwhile=lambda: player.fill("a", 2, 10, first=next(coming)),
+        run.to_end(
+            {**run.of("a"), "maxOffsetsPerTrigger": "15"},
+            meanwhile=lambda: run.fill("a", 2, 10, first=next(coming)),
         )
 
 
 # --- progress that is written on the side -------------------------------------------------------------------------
 
 
-def progress_on_the_side(player: Player) -> None:
+def progress_on_the_side(run: ScenarioRun) -> None:
     """Spark has it for few sinks; topics are one."""
-    player.make("a", 2, 15)
-    out = player.topics.make("out", 1)
+    run.make("a", 2, 15)
+    out = run.topics.make("out", 1)
     for first in (15, 30):
-        rows = player.stream({**player.of("a"), "maxOffsetsPerTrigger": "5"})
-        player.into(out, rows.selectExpr("concat(partition, '-', offset) AS value"), ASIDE)
-        player.fill("a", 2, 15, first=first)
+        rows = run.stream({**run.of("a"), "maxOffsetsPerTrigger": "5"})
+        run.into(out, rows.selectExpr("concat(partition, '-', offset) AS value"), ASIDE)
+        run.fill("a", 2, 15, first=first)
 
 
-def progress_on_the_side_where_it_cannot_be(player: Player) -> None:
+def progress_on_the_side_where_it_cannot_be(run: ScenarioRun) -> None:
     """For a sink, a trigger and a query that Spark does not have it for."""
-    player.make("a", 2, 15)
-    rows = player.stream(player.of("a"))
-    player.query(rows, options=ASIDE, trigger="1 second")
+    run.make("a", 2, 15)
+    rows = run.stream(run.of("a"))
+    run.query(rows, options=ASIDE, trigger="1 second")
     of_any_sink = {**ASIDE, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"}
-    player.query(rows, options=of_any_sink)
-    player.query(rows.groupBy("topic").count(), mode="complete", options=of_any_sink, trigger="1 second")
+    run.query(rows, options=of_any_sink)
+    run.query(rows.groupBy("topic").count(), mode="complete", options=of_any_sink, trigger="1 second")
 
 
 # --- checkpoints of earlier versions ------------------------------------------------------------------------------
 
 
-def checkpoint_of_2_4(player: Player, *, is_through: bool) -> None:
+def checkpoint_of_2_4(run: ScenarioRun, *, is_through: bool) -> None:
     """As Spark 2.4 left it behind its first batch, or in the middle of it."""
-    player.make("a", 2, 20)
-    name = player.name("a")
+    run.make("a", 2, 20)
+    name = run.name("a")
     of_batch = {"batchWatermarkMs": 0, "batchTimestampMs": FIRST_MS, "conf": CONF_OF_2_4}
     written = {
         "metadata": json.dumps({"id": str(uuid4())}),
@@ -157,22 +157,22 @@ def checkpoint_of_2_4(player: Player, *, is_through: bool) -> None:
     }
     if is_through:
         written["commits/0"] = f"v1\n{json.dumps({'nextBatchWatermarkMs': 0})}"
-    _write(player, written)
-    player.run(player.of("a"))
-    player.fill("a", 2, 10, first=20)
-    player.run({**player.of("a"), "includeHeaders": "true"})
+    _write(run, written)
+    run.to_end(run.of("a"))
+    run.fill("a", 2, 10, first=20)
+    run.to_end({**run.of("a"), "includeHeaders": "true"})
 
 
-def initial_offsets_of(player: Player, first_line: str) -> None:
+def initial_offsets_of(run: ScenarioRun, first_line: str) -> None:
     """Where the query began stands in a file of Spark 2.1, or of a version to come."""
-    player.make("a", 2, 20)
-    _write(player, {"sources/0/0": first_line + json.dumps({player.name("a"): {"0": 7, "1": 3}})})
-    player.run(player.of("a"))
+    run.make("a", 2, 20)
+    _write(run, {"sources/0/0": first_line + json.dumps({run.name("a"): {"0": 7, "1": 3}})})
+    run.to_end(run.of("a"))
 
 
-def _write(player: Player, files: dict[str, str]) -> None:
+def _write(run: ScenarioRun, files: dict[str, str]) -> None:
     for name, text in files.items():
-        path = player.checkpoint / name
+        path = run.checkpoint / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
@@ -183,14 +183,14 @@ WAYS = ("assign", "subscribe", "subscribePattern")
 WRITTEN = 30
 
 
-def begun(player: Player, way: str, options: dict[str, str], partitions: int) -> None:
+def begun(run: ScenarioRun, way: str, options: dict[str, str], partitions: int) -> None:
     """A query that runs on: what it has at first, and when more was written. `a` in options is the topic."""
-    player.make("a", partitions, WRITTEN)
-    name = player.name("a")
+    run.make("a", partitions, WRITTEN)
+    name = run.name("a")
     ways = {"assign": json.dumps({name: list(range(partitions))}), "subscribe": name, "subscribePattern": f"{name}.*"}
     of_topic = {key: value.replace('"a"', json.dumps(name)) for key, value in options.items()}
     # A query that begins at the end has to have asked where that is before there is more.
-    player.live({way: ways[way], **of_topic}, lambda: None, lambda: player.fill("a", partitions, 15, first=WRITTEN))
+    run.live({way: ways[way], **of_topic}, lambda: None, lambda: run.fill("a", partitions, 15, first=WRITTEN))
 
 
 def _starts() -> dict[str, dict[str, str]]:
@@ -207,8 +207,8 @@ def _starts() -> dict[str, dict[str, str]]:
     return found
 
 
-def stories() -> dict[str, Story]:
-    found: dict[str, Story] = {
+def scenarios() -> dict[str, Scenario]:
+    found: dict[str, Scenario] = {
         "windows behind a watermark, append": partial(windows_behind_a_watermark, mode="append"),
         "windows behind a watermark, update": partial(windows_behind_a_watermark, mode="update"),
         "windows behind a watermark, complete": partial(windows_behind_a_watermark, mode="complete"),

@@ -126,10 +126,10 @@ def test_two_sinks_that_fail_of_different_things_are_told_apart() -> None:
     def of_sink(cause: str) -> str:
         return f"""[STREAM_FAILED] Query [id = 1] terminated with exception: [FOREACH] Return Message: Traceback \
 (most recent call last):
-  File "player.py", line 124, in take
+  File "scenario.py", line 124, in take
 {cause}
  SQLSTATE: 39000
 """
 
-    assert is_same_failure(of_sink("player.SinkError: it fails"), of_sink("player.SinkError: it fails"))
-    assert not is_same_failure(of_sink("player.SinkError: it fails"), of_sink("builtins.KeyError: 'x'"))
+    assert is_same_failure(of_sink("scenario.SinkError: it fails"), of_sink("scenario.SinkError: it fails"))
+    assert not is_same_failure(of_sink("scenario.SinkError: it fails"), of_sink("builtins.KeyError: 'x'"))

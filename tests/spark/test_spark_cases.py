@@ -42,8 +42,8 @@ def names() -> dict[str, list[str]]:
         "wrong": [case.name for case in wrong_cases(found)],
         "wrong streams": [case.name for case in wrong_streams(found)],
         "streams": [stream.name for stream in streams(found)],
-        "changes": list(changes.stories()),
-        "queries": list(queries.stories()),
+        "changes": list(changes.scenarios()),
+        "queries": list(queries.scenarios()),
         "ranges": list(CASES),
     }
 

@@ -53,9 +53,9 @@ class Finding:
     """What the simulated worlds found of one bug.
 
     Args:
-        rules: what was broken, in the order in which it was; none if nothing was found.
+        rules: the rules that were broken, in order; empty if nothing was found.
         seeds: how many were run.
-        trouble: why none was, which is no finding.
+        trouble: why no world was run; this is not a finding.
     """
 
     name: str

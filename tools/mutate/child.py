@@ -37,7 +37,7 @@ def run_child(judged: Callable[[], str], *, waiting_s: float) -> Verdict:
 
     Args:
         judged: answers the test that failed, or SURVIVED, or BROKEN.
-        waiting_s: after so long a child that uses no processor, and so does not end itself, is killed.
+        waiting_s: seconds after which a child that is waiting is killed; its limit of CPU time does not end it.
     """
     reading, writing = os.pipe()
     child = os.fork()

@@ -22,7 +22,7 @@ class Mutant:
         is_bound: whether it is part of a class or of a default argument, which are bound when the module is imported.
         lines: the first and last line of the statement; a test that runs one of them may notice.
         start, end: bytes of the source that are replaced.
-        nth: of those of its function that read alike.
+        nth: its number among equal changes of equal lines of the function.
     """
 
     file: str

@@ -1,5 +1,5 @@
-"""Plays a story with one source: topics of its own, and queries over one checkpoint. What the runs of both sources came
-to is compared. For `scripts/prove spark-answers`."""
+"""Runs a scenario with one source: its own topics, and queries over one checkpoint. What the runs of both sources
+came to is compared. For `scripts/prove spark-answers`."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     Change: TypeAlias = Callable[[], object]
     Shape: TypeAlias = Callable[[DataFrame], DataFrame]
 
-Story: TypeAlias = "Callable[[Player], None]"
+Scenario: TypeAlias = "Callable[[ScenarioRun], None]"
 
 SHOWN = 600
 
 
 class SinkError(Exception):
-    """Raised by the sink of a story."""
+    """Raised by the sink of a scenario."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ def as_it_is(frame: DataFrame) -> DataFrame:
     return frame
 
 
-class Player:
-    """Plays one story with one source.
+class ScenarioRun:
+    """Runs a scenario with one source: its own topics, and queries over one checkpoint.
 
     Args:
         outcomes: what its runs came to, one after the other.
@@ -97,7 +97,7 @@ class Player:
 
     # --- queries --------------------------------------------------------------------------------------------------
 
-    def run(
+    def to_end(
         self,
         options: dict[str, str],
         *,
@@ -139,10 +139,10 @@ class Player:
         self.note([rows, ends], failure)
 
     def stream(self, options: Mapping[str, str], *, source: str = "", index: int = 0) -> DataFrame:
-        """Rows for a query over the player's checkpoint.
+        """Rows for a query over the scenario's checkpoint.
 
         Args:
-            source: another one than the player's.
+            source: another one than the scenario's.
             index: which source of the query it is.
         """
         source = source or self._source
@@ -219,7 +219,7 @@ class Player:
             self.note(None, str(error))
 
     def table(self, options: Mapping[str, str], *, source: str = "") -> DataFrame:
-        """Rows for a batch, of the player's source or another one."""
+        """Rows for a batch, of the scenario's source or another one."""
         return self._loaded(self._spark.read, source, options)
 
     def _loaded(self, reader: DataFrameReader | DataStreamReader, source: str, options: Mapping[str, str]) -> DataFrame:
@@ -261,17 +261,17 @@ def progress_of(progress: Mapping[str, Any]) -> list[object]:
     return [progress["batchId"], progress["numInputRows"], sources, progress.get("eventTime"), state]
 
 
-def played(spark: SparkSession, source: str, story: Story, servers: str) -> list[Outcome]:
+def outcomes_of(spark: SparkSession, source: str, scenario: Scenario, servers: str) -> list[Outcome]:
     """What its runs came to."""
-    player = Player(spark, source, servers)
+    run = ScenarioRun(spark, source, servers)
     try:
-        story(player)
+        scenario(run)
     finally:
-        player.close()
-    return player.outcomes
+        run.close()
+    return run.outcomes
 
 
-def stories_that_differ(theirs: list[Outcome], ours: list[Outcome]) -> Iterator[str]:
+def runs_that_differ(theirs: list[Outcome], ours: list[Outcome]) -> Iterator[str]:
     for number, (one, other) in enumerate(zip(theirs, ours, strict=True)):
         if one.content != other.content:
             yield f"run {number}: {one.content[:SHOWN]} and {other.content[:SHOWN]}"
