@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class Readable(Generic[T]):
-    """A property that a derived class may hide by an attribute of its own, in `__init__`, too."""
+    """A read-only attribute. A derived class may replace it, in its class body or in `__init__`."""
 
     def __init__(self, read: Callable[[Any], T]) -> None:
         self._read = read

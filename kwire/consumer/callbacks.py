@@ -26,7 +26,7 @@ from kwire.consumer.background_events import (
     end_callback,
     next_event,
 )
-from kwire.consumer.listener import CallbackView, RebalanceConsumer, RebalanceListener, ToldOnce
+from kwire.consumer.listener import CallbackView, CalledOnce, RebalanceConsumer, RebalanceListener
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import Await, Steps
 from kwire.errors import KafkaError, RebalanceListenerError
@@ -297,7 +297,7 @@ class CallbackRunner(Generic[K, V]):
 
     def _calls_again(self, kind: CallbackKind) -> bool:
         """Whether a callback of this kind that has raised is called again by the next poll."""
-        is_done = isinstance(self.listener, ToldOnce) and self.listener.was_told
+        is_done = isinstance(self.listener, CalledOnce) and self.listener.was_called
         return kind is CallbackKind.ASSIGNED and not is_done
 
     def _tell(

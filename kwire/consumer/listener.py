@@ -190,15 +190,15 @@ class RebalanceListener:
         self.on_partitions_revoked(consumer, partitions)
 
 
-class ToldOnce:
-    """A listener of an adapter: when its `on_partitions_assigned` has raised, it is not called again, as in the client
-    that the adapter stands for.
+class CalledOnce:
+    """A listener of an adapter. If its `on_partitions_assigned` raises, it is not called again, as in the client that
+    the adapter replaces.
 
     Attributes:
-        was_told: Whether the program's own listener was called. If it was not, there is another call.
+        was_called: Whether the program's listener was called. If it was not, the next poll calls this one again.
     """
 
-    was_told = True
+    was_called = True
 
 
 OnPartitions: TypeAlias = Callable[[RebalanceConsumer, Partitions], object]

@@ -25,7 +25,7 @@ BOTH = pytest.mark.parametrize("module", [confluent_kafka, adapter], ids=["confl
 @BOTH
 @pytest.mark.parametrize("topics", ["^orders", "orders", ("orders",), {"orders"}, {"orders": 1}, None])
 def test_topics_that_are_no_list_are_refused(cluster: Cluster, module: Any, topics: object) -> None:  # noqa: ANN401
-    """Of a text each character was a topic, and "^" a pattern: the program read nearly all topics of the cluster."""
+    """Each character of a str was a topic, and "^" a pattern: the program read nearly all topics of the cluster."""
     consumer = module.Consumer(settings(cluster))
     with pytest.raises(TypeError, match="expected list of topic unicode strings"):
         consumer.subscribe(topics)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import re
+import time
 import warnings
+import weakref
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
@@ -296,8 +299,8 @@ def test_a_second_member_takes_its_share(library: Library) -> None:
 
 @BOTH
 def test_one_task_starts_members_one_after_the_other(library: Library, cluster: Cluster) -> None:
-    """The second member could not start: it waited for the first one, which nobody polled. What the first one was
-    given by then is nobody's yet: it is not committed, and not lost."""
+    """The second member could not start: it waited for the first one, which nobody polled. The records that the first
+    member had fetched by then are neither committed nor lost."""
     told: list[tuple[str, int]] = []
 
     class Listener(library.abc.ConsumerRebalanceListener):  # type: ignore[misc, name-defined]  # of either module
@@ -325,6 +328,79 @@ def test_one_task_starts_members_one_after_the_other(library: Library, cluster: 
 
     run(main)
     assert {tp.partition: at.offset for tp, at in cluster.committed("billing").items()} == {0: 3, 1: 3}
+
+
+@BOTH
+def test_a_member_that_has_called_seek_takes_part_in_the_rebalance_of_the_next_start(library: Library) -> None:
+    async def main() -> None:
+        settings = {"group_id": "billing", "heartbeat_interval_ms": 200, "enable_auto_commit": False}
+        first, second = library.consumer("orders", **settings), library.consumer("orders", **settings)
+        await first.start()
+        for partition in first.assignment():
+            first.seek(partition, 2)
+        began_s = time.monotonic()
+        await second.start()
+        assert time.monotonic() - began_s < 6.0
+        while not len(first.assignment()) == len(second.assignment()) == 1:
+            await asyncio.sleep(0.01)
+        await second.stop()
+        await first.stop()
+
+    run(main)
+
+
+@BOTH
+def test_a_seek_behind_start_holds_for_the_first_record(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer("orders", group_id="billing") as consumer:
+            for partition in consumer.assignment():
+                consumer.seek(partition, 2)
+            await asyncio.sleep(0.5)
+            assert sorted(record.value for record in await read(consumer, 2)) == [b"4", b"5"]
+
+    run(main)
+
+
+def test_a_consumer_that_the_program_has_dropped_is_collected(cluster: Cluster) -> None:
+    """A task polled it until `max_poll_interval_ms` was over, and it kept its partitions."""
+    library = Library("kwire.compat.aiokafka", cluster)
+
+    async def main() -> None:
+        consumer = library.consumer("orders", group_id="billing")
+        await consumer.start()
+        dropped = weakref.ref(consumer)
+        del consumer
+        until_s = time.monotonic() + 10.0
+        while dropped() is not None or len(asyncio.all_tasks()) > 1:
+            assert time.monotonic() < until_s
+            gc.collect()
+            await asyncio.sleep(0.05)
+
+    run(main)
+
+
+@pytest.mark.parametrize("cancels_tasks", [True, False])
+def test_a_consumer_is_stopped_in_another_event_loop(cluster: Cluster, cancels_tasks: bool) -> None:
+    """After the loop of `start()` was closed, with its tasks cancelled, as `asyncio.run()` does, or not."""
+    library = Library("kwire.compat.aiokafka", cluster)
+
+    async def started() -> Any:  # noqa: ANN401
+        consumer = library.consumer("orders", group_id="billing")
+        await consumer.start()
+        return consumer
+
+    if cancels_tasks:
+        consumer = asyncio.run(started())
+    else:
+        loop = asyncio.new_event_loop()
+        consumer = loop.run_until_complete(started())
+        loop.close()
+
+    async def stop() -> None:
+        await asyncio.wait_for(consumer.stop(), 10.0)
+
+    asyncio.run(stop())
+    assert consumer._closed
 
 
 @BOTH

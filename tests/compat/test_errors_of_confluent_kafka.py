@@ -15,7 +15,9 @@ import pytest
 from kwire import errors
 from kwire.compat import confluent_kafka as adapter
 from kwire.compat.confluent_kafka.kafka_error import as_theirs, error_of
+from kwire.compat.confluent_kafka.look_ups import LookUps
 from kwire.compat.confluent_kafka.told_errors import ToldErrors
+from kwire.events import FoundTopics
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
 from kwire.testing import Cluster
@@ -46,7 +48,7 @@ def test_a_static_member_that_another_one_has_replaced_is_told_once_and_does_not
     cluster: Cluster,
     module: Any,  # noqa: ANN401
 ) -> None:
-    """Its `subscribe()` put out the member that had replaced it, which then did the same."""
+    """Its `subscribe()` fenced the member that had replaced it, which then subscribed again and fenced this one."""
     static = {"group_instance_id": "till", "session_timeout_ms": 6000, "heartbeat_interval_ms": 100}
     first, second = (module.Consumer(settings(cluster, **static)) for _ in range(2))
     for consumer in (first, second):
@@ -57,6 +59,7 @@ def test_a_static_member_that_another_one_has_replaced_is_told_once_and_does_not
     assert [code for code, _, _ in all_told(first, 3.0)] == [fatal]
     for call in (
         lambda: first.commit(offsets=[module.TopicPartition("orders", 0, 1)], asynchronous=False),
+        lambda: first.commit(asynchronous=False),
         lambda: first.subscribe(["orders"]),
         first.unsubscribe,
     ):
@@ -83,13 +86,33 @@ def test_an_invalid_name_is_a_topic_that_is_not_there(cluster: Cluster, module: 
 
 @slow
 @BOTH
-def test_a_look_up_of_an_invalid_name_answers_why(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
+@pytest.mark.parametrize("name", ["bad topic!", "", " "])
+def test_a_look_up_of_an_invalid_name_answers_why(cluster: Cluster, module: Any, name: str) -> None:  # noqa: ANN401
     consumer = module.Consumer(settings(cluster))
-    found = consumer.list_topics("bad topic!", timeout=10)
+    found = consumer.list_topics(name, timeout=10)
     assert {name: topic.error.code() for name, topic in found.topics.items()} == {
-        "bad topic!": module.KafkaError.TOPIC_EXCEPTION
+        name: module.KafkaError.TOPIC_EXCEPTION
     }
     assert len(found.brokers) == 1
+    consumer.close()
+
+
+@slow
+def test_both_requests_of_a_look_up_have_one_timeout(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one, for an invalid name, had the whole timeout again."""
+    consumer, timeouts, ask = adapter.Consumer(settings(cluster)), [], LookUps.topics
+
+    def slowly(self: LookUps, topics: frozenset[str] | None, timeout: float) -> FoundTopics:
+        timeouts.append(timeout)
+        time.sleep(0.5)
+        return ask(self, topics, timeout)
+
+    monkeypatch.setattr(LookUps, "topics", slowly)
+    consumer.list_topics("bad topic!", timeout=10)
+    consumer.list_topics("bad topic!")
+    assert timeouts[0] == pytest.approx(10.0, abs=0.2)
+    assert timeouts[1] <= 9.5
+    assert timeouts[2:] == [-1, -1]
     consumer.close()
 
 

@@ -21,7 +21,6 @@ from typing import Any, Self, TypeAlias
 from kwire.clock import monotonic_ms
 from kwire.compat.aiokafka import errors
 from kwire.compat.aiokafka.abc import ConsumerRebalanceListener, is_listener
-from kwire.compat.aiokafka.early_polls import EarlyPolls
 from kwire.compat.aiokafka.errors import (
     ConsumerStoppedError,
     IllegalOperation,
@@ -29,6 +28,7 @@ from kwire.compat.aiokafka.errors import (
     as_theirs,
     raised_as_theirs,
 )
+from kwire.compat.aiokafka.polls_after_start import PollsAfterStart
 from kwire.compat.aiokafka.private_attributes import Client, PrivateAttributes
 from kwire.compat.aiokafka.settings import most_records, settings_of
 from kwire.compat.aiokafka.structs import (
@@ -43,7 +43,7 @@ from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.async_consumer import AsyncConsumer
 from kwire.consumer.async_listener import AsyncRebalanceConsumer, AsyncRebalanceListener
-from kwire.consumer.listener import ToldOnce
+from kwire.consumer.listener import CalledOnce
 from kwire.consumer.polling import PORTION_MS
 from kwire.errors import AuthenticationError, KafkaError
 from kwire.interrupts import is_of_signal_handler
@@ -91,7 +91,7 @@ class AIOKafkaConsumer(PrivateAttributes):
         self._kwire_paused: set[TopicPartition] = set()
         self._kwire_partitions: dict[str, set[int]] = {}
         self._kwire_polls = asyncio.Lock()
-        self._kwire_early_polls: EarlyPolls | None = None
+        self._kwire_polls_after_start: PollsAfterStart | None = None
         self._kwire_has_assignment = asyncio.Event()
         self._kwire_polled_at_ms: int | None = None
         self._kwire_is_started = self._kwire_is_stopped = False
@@ -125,25 +125,27 @@ class AIOKafkaConsumer(PrivateAttributes):
                 raise
         if self._kwire_group_id is not None:
             longest_s = self._kwire_consumer.config.max_poll_interval_ms / 1000.0
-            self._kwire_early_polls = EarlyPolls(self._kwire_poll_early, longest_s)
+            self._kwire_polls_after_start = PollsAfterStart(self._kwire_poll_after_start, longest_s)
             self._kwire_keep_back()
 
-    async def _kwire_poll_early(self) -> None:
-        """Take part in a rebalance, if there is one. Records and errors are left for the call that asks for records;
-        changes of the program's that are not carried out yet come first."""
+    async def _kwire_poll_after_start(self) -> None:
+        """Take part in a rebalance, if there is one. Records and errors are left for the next call for records. There
+        is no poll while a queued call changes the subscription."""
         async with self._kwire_polls:
-            early = self._kwire_early_polls
-            if early is None or early.are_over or self._kwire_later:
+            polls = self._kwire_polls_after_start
+            if polls is None or polls.are_over or not all(each.fits_listener for each in self._kwire_later):
                 return
             try:
+                await self._kwire_settle()
                 await self._kwire_consumer._poll(0, to_loop=True)
             except KafkaError as error:
-                log.debug("the next call for records meets this again: %s", error)
+                log.debug("left for the next call for records: %s", error)
             finally:
                 self._kwire_keep_back()
 
     def _kwire_keep_back(self) -> None:
-        """Keep what was polled for the program's first call: no task has it in hand."""
+        """Keep the polled records for the program's first call for records. They do not count as returned to any
+        task."""
         self._kwire_consumer._session.state.delivery.interrupt()
         self._kwire_consumer._tasks.processor = None
 
@@ -196,14 +198,14 @@ class AIOKafkaConsumer(PrivateAttributes):
     async def stop(self) -> None:
         if not self._kwire_is_stopped:
             self._kwire_is_stopped = True
-            if self._kwire_early_polls is not None:
-                self._kwire_early_polls.end()
+            if self._kwire_polls_after_start is not None:
+                self._kwire_polls_after_start.end()
             with raised_as_theirs():
                 await self._kwire_consumer.close()
             async with self._kwire_polls:  # wait for the task that waits for records
                 pass
-            if self._kwire_early_polls is not None:
-                await self._kwire_early_polls.wait_ended()
+            if self._kwire_polls_after_start is not None:
+                await self._kwire_polls_after_start.wait_ended()
 
     # --- what to consume ------------------------------------------------------------------------------------
 
@@ -338,8 +340,8 @@ class AIOKafkaConsumer(PrivateAttributes):
     ) -> RecordsOfPartitions:
         """The next records, up to this many; waits for the first. One task at a time."""
         self._kwire_check_running()
-        if self._kwire_early_polls is not None:
-            self._kwire_early_polls.end()
+        if self._kwire_polls_after_start is not None:
+            self._kwire_polls_after_start.end()
         with raised_as_theirs():
             try:
                 async with self._kwire_polls:
@@ -591,7 +593,7 @@ class AIOKafkaConsumer(PrivateAttributes):
 _OWN_GETONE = AIOKafkaConsumer.getone  # a program or a tracer may replace it
 
 
-class _Listener(ToldOnce, AsyncRebalanceListener):
+class _Listener(CalledOnce, AsyncRebalanceListener):
     """Calls a listener of aiokafka's, without the consumer as an argument, and not for `stop()`."""
 
     def __init__(self, owner: AIOKafkaConsumer, listener: ConsumerRebalanceListener | None) -> None:
@@ -600,11 +602,11 @@ class _Listener(ToldOnce, AsyncRebalanceListener):
         self._was_revoked = False
 
     async def on_partitions_assigned(self, consumer: AsyncRebalanceConsumer, partitions: Partitions) -> None:
-        owner, self.was_told = self._owner, False
+        owner, self.was_called = self._owner, False
         topics = {tp.topic for tp in partitions} - owner._kwire_partitions.keys()
         for topic in topics:
             owner._kwire_partitions[topic] = {info.partition for info in await consumer.partitions_for(topic)}
-        self.was_told = True
+        self.was_called = True
         if self._listener is not None:
             if not self._was_revoked:  # in aiokafka each rebalance begins with this call, even without partitions
                 given_up, owner._kwire_given_up = owner._kwire_given_up, frozenset()

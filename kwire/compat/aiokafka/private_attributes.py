@@ -1,6 +1,6 @@
 """The private attributes of aiokafka's consumer that libraries read: tracers, metrics and frameworks.
 
-Each value is what holds at the moment in which it is read.
+Each value is computed when it is read.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kwire.consumer.async_consumer import AsyncConsumer
 
 @dataclass(eq=False)
 class Client:
-    """What libraries read of the client. ddtrace keeps attributes of its own here."""
+    """What libraries read from the client. ddtrace also stores attributes here."""
 
     _bootstrap_servers: object
-    """As the program has given them."""
+    """The value of `bootstrap_servers`, as the program gave it."""
     _client_id: str
 
     def get_random_node(self) -> int | None:
-        """None, as if no broker were known. ddtrace would ask the broker for the cluster's id, through the client."""
+        """Returns None. ddtrace would send a request for the cluster's id to any other node, through this client."""
         return None
 
     async def force_metadata_update(self) -> bool:

@@ -73,12 +73,13 @@ def check_time(timeout: float) -> None:
 
 
 def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
-    """The topic names, or one pattern for all of them if some begin with ^. A text is no list: each of its characters
-    would be a topic, and ^ a pattern that nearly all topics match."""
+    """The topic names, or one pattern for all of them if some begin with ^. A str is refused: each character would be a
+    topic, and `^` a pattern that matches nearly all topics."""
     if not isinstance(topics, list) or any(not isinstance(topic, str) for topic in topics):
         raise TypeError("expected list of topic unicode strings")
     if not topics or len(set(topics)) < len(topics):
-        raise exception(KafkaError._INVALID_ARG, "a topic is given twice" if topics else "no topics are given")
+        wrong = "a topic is listed twice" if topics else "the list of topics is empty"
+        raise exception(KafkaError._INVALID_ARG, f"subscribe(): {wrong}")
     if not any(topic.startswith("^") for topic in topics):
         return topics
     topics = [_POSIX_CLASS.sub(lambda found: _POSIX_CLASSES[found[1]], topic) for topic in topics]

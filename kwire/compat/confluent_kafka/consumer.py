@@ -178,6 +178,7 @@ class Consumer:
             if not found:
                 if asynchronous:
                     return None
+                session.check_not_ended()
                 raise exception(KafkaError._NO_OFFSET, "Commit failed: Local: No offset stored")
             asked = None if session.own.commits_by_kwire and chosen is None else found
             if asynchronous:

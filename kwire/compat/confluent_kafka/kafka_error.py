@@ -99,7 +99,8 @@ _CODES: tuple[tuple[type[errors.KafkaError], int], ...] = (
 )
 
 
-# Another member has this one's `group.instance.id`. To join again would put out that one, and so on.
+# Another member has this one's `group.instance.id`. If this member joined again, it would fence that one, which would
+# join again too.
 _OF_INSTANCE_ID = (errors.FencedInstanceIdError, errors.UnreleasedInstanceIdError)
 
 

@@ -8,13 +8,13 @@ from typing import TypeAlias
 from kwire.compat.confluent_kafka.arguments import listed
 from kwire.compat.confluent_kafka.session import Session
 from kwire.compat.confluent_kafka.values import TopicPartition
-from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, ToldOnce
+from kwire.consumer.listener import CalledOnce, RebalanceConsumer, RebalanceListener
 from kwire.model import Partitions
 
 Called: TypeAlias = Callable[[list[TopicPartition]], object]
 
 
-class Listener(ToldOnce, RebalanceListener):
+class Listener(CalledOnce, RebalanceListener):
     """A listener that calls the callbacks with a list of partitions; the consumer is bound to them already."""
 
     def __init__(

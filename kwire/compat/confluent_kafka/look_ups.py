@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from kwire.compat.confluent_kafka.arguments import check_times, key_of, seconds
+from kwire.compat.confluent_kafka.arguments import check_times, key_of, seconds, until
 from kwire.compat.confluent_kafka.kafka_error import KafkaError, exception
 from kwire.compat.confluent_kafka.metadata import ClusterMetadata, cluster_metadata, no_topic
 from kwire.compat.confluent_kafka.values import OFFSET_END, TopicPartition
@@ -44,10 +45,15 @@ class LookUps:
         """See `Consumer.list_topics`. An invalid name is an error in the answer, as brokers give it."""
         if topic is None:
             return cluster_metadata(found := self.topics(None, timeout), found)
+        until_s = until(timeout)
         try:
+            if not str(topic).strip():  # which kwire would refuse
+                raise InvalidTopicError({topic})
             return cluster_metadata(self.topics(frozenset((checked_topic(topic),)), timeout), (topic,))
         except InvalidTopicError as error:
             invalid = KafkaError(KafkaError.TOPIC_EXCEPTION, str(error))
+        if timeout >= 0:
+            timeout = max(0.0, until_s - time.monotonic())
         return cluster_metadata(self.topics(None, timeout), (topic,), invalid)
 
     def offsets_for_times(self, partitions: Sequence[TopicPartition], timeout: float) -> list[TopicPartition]:

@@ -80,7 +80,8 @@ def _behind(error: KafkaError | None) -> str:
 
 
 def cluster_metadata(found: FoundTopics, topics: Iterable[str], error: KafkaError | None = None) -> ClusterMetadata:
-    """The metadata of the cluster, with these topics. One that does not exist has this error."""
+    """The metadata of the cluster and of these topics. A topic that was not found has `error`, or
+    UNKNOWN_TOPIC_OR_PART."""
     return ClusterMetadata(
         topics={topic: _topic(topic, found.get(topic, []), error or no_topic(topic)) for topic in topics},
         brokers={node.id: BrokerMetadata(node.id, node.host, node.port) for node in found.nodes},

@@ -152,8 +152,8 @@ class Session:
     # --- what to consume ------------------------------------------------------------------------------------
 
     def check_not_ended(self) -> None:
-        """Raise if an error has ended this consumer: to subscribe again would put out the member that has its
-        `group.instance.id` now."""
+        """Raise the error that has ended this consumer. Another member has its `group.instance.id`; a new subscription
+        would fence that member."""
         if self._ended_by is not None:
             raise as_theirs(KafkaException)(self._ended_by)
 
@@ -161,14 +161,15 @@ class Session:
         return self.consumer._session.state.assigned_by_hand
 
     def check_call(self, *, is_incremental: bool) -> None:
-        """Refuse, in a rebalance callback, a call of the other rebalance protocol. `assign()` in an incremental
-        rebalance would take out the partitions that the callback was not told of, and nobody would read them."""
+        """Refuse, in a rebalance callback, a call of the other rebalance protocol. In an incremental rebalance the
+        callback is given only the new partitions; `assign()` with these would drop the others, and no member would read
+        them."""
         if self.in_callback is None or self._is_closing or is_incremental == self._is_incremental:
             return
         prefix, kind = ("incremental_", "incremental") if self._is_incremental else ("", "not incremental")
         raise exception(
             KafkaError._STATE,
-            f"this group's rebalances are {kind}: callbacks use {prefix}assign() and {prefix}unassign()",
+            f"rebalances of this group are {kind}: call {prefix}assign() or {prefix}unassign() in callbacks",
         )
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:

@@ -122,7 +122,7 @@ class OwnSettings:
 def _check_names(given: Iterable[object]) -> None:
     for name in given:
         if not isinstance(name, str):
-            raise exception(KafkaError._INVALID_ARG, f"there is no setting {name!r}: names of settings are text")
+            raise exception(KafkaError._INVALID_ARG, f"there is no setting {name!r}: a setting's name must be a str")
 
 
 def _check_callbacks(given: Mapping[str, object]) -> None:
@@ -177,9 +177,8 @@ def _spell_as_kwire(given: dict[str, object]) -> None:
             del given[name]
     if _REFRESH_INTERVAL in given and _MAX_AGE in given:
         del given[_REFRESH_INTERVAL if _text(given[_REFRESH_INTERVAL]) == "-1" else _MAX_AGE]
-    if (
-        _text(given.get("group.protocol", given.get("group_protocol"))) != "consumer"
-    ):  # librdkafka does not look at the assignor then
+    # librdkafka ignores the assignor of other protocols.
+    if _text(given.get("group.protocol", given.get("group_protocol"))) != "consumer":
         given.pop("group.remote.assignor", None)
     if _text(given.get("ssl.ca.location")) == "probe":  # the system's authorities, which are kwire's default
         del given["ssl.ca.location"]

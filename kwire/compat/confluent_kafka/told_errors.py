@@ -19,8 +19,8 @@ TOLD_AGAIN_S = 1.0
 class ToldErrors:
     """The errors that were reported: a program that logs an error and polls again would otherwise do nothing else.
 
-    A partition without a position is reported once, until the program sets one; an error that ends the consumer, once
-    for all. Any other error is reported again after a while.
+    A partition without a position is reported once, until the program sets one; an error that ends the consumer is
+    reported once. Any other error is reported again after a while.
     """
 
     def __init__(self) -> None:

@@ -1,6 +1,6 @@
 """The private attributes of kafka-python's consumer that libraries read.
 
-Each value is what holds at the moment in which it is read. OpenTelemetry and New Relic read `config` alone.
+Each value is computed when it is read. OpenTelemetry and New Relic read `config` alone.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from kwire.compat.patterns import from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.arguments import checked_topic
-from kwire.consumer.listener import RebalanceConsumer, RebalanceListener, ToldOnce
+from kwire.consumer.listener import CalledOnce, RebalanceConsumer, RebalanceListener
 from kwire.consumer.sync import Consumer
 from kwire.errors import (
     BootstrapError,
@@ -461,7 +461,7 @@ class KafkaConsumer(PrivateAttributes):
 _OWN_POLL = KafkaConsumer.poll  # a program or a tracer may replace it
 
 
-class _Listener(ToldOnce, RebalanceListener):
+class _Listener(CalledOnce, RebalanceListener):
     """Calls a listener of kafka-python's, without the consumer as an argument."""
 
     def __init__(self, owner: KafkaConsumer, listener: AnyListener) -> None:
