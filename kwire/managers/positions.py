@@ -303,7 +303,7 @@ class PositionsManager:
         if self._config.group_id is None:
             self._apply_committed(epochs, dict.fromkeys(epochs))
         else:
-            reply: Reply[Committed] = Reply(on_done=lambda: self._on_committed(epochs, reply))
+            reply: Reply[Committed] = Reply("", lambda: self._on_committed(epochs, reply))
             self._loads.append((epochs, reply))
             self._offset_fetch.look_up(frozenset(epochs), reply)
 

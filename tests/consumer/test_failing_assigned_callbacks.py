@@ -14,6 +14,7 @@ import pytest
 
 from kwire import AsyncConsumer, Consumer, OffsetAndMetadata, RebalanceListener, TopicPartition
 from kwire.errors import KafkaError, RebalanceListenerError, WakeupError
+from kwire.protocol.messages.offset_fetch import OffsetFetchRequest
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -130,13 +131,16 @@ def test_records_wait_for_the_call_that_succeeds(consumer: Consumer[bytes, bytes
     assert listener.told == [("assigned", ORDERS)] * 3
 
 
-def test_a_wakeup_that_meets_the_callback_costs_no_position(consumer: Consumer[bytes, bytes]) -> None:
+def test_a_wakeup_that_meets_the_callback_costs_no_position(cluster: Cluster, consumer: Consumer[bytes, bytes]) -> None:
     called = 0
 
     def on_assigned(view: RebalanceConsumer, partitions: Partitions) -> None:
         nonlocal called
         called += 1
         if called == 1:
+            cluster.control.on(OffsetFetchRequest, times=1).delay(
+                500
+            )  # else the answer may be there before the wake-up
             consumer.wakeup()  # as another thread may at this moment
         view.committed(partitions)
         for tp in partitions:

@@ -60,7 +60,7 @@ def test_what_a_broker_would_have_to_answer_times_out_and_says_what_it_waits_for
 ) -> None:
     consumer = open_consumer(bootstrap_servers=own_kafka.bootstrap_servers, group_id=group_id, enable_auto_commit=False)
     with paused(own_kafka):
-        consumer.assign([TP])  # not before: it begins to look up the position, and may have that by now
+        consumer.assign([TP])
         started_s = time.monotonic()
         with pytest.raises(KafkaTimeoutError, match="still waiting for") as caught:
             call(consumer, timeout)
