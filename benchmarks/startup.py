@@ -1,8 +1,8 @@
 """`scripts/bench startup`: how long `import` takes, and how long it is from there to the first record.
 
 Measured from the outside, in a fresh process each time: what the interpreter alone takes is measured too, and taken
-off. Each participant reads the one record of a topic that is there before it starts: of a partition that it names, and
-as the only member of a new group.
+off. The topic has one record. Each participant reads it twice: from an assigned partition, and as the only member of a
+new group.
 """
 
 from __future__ import annotations

@@ -56,10 +56,16 @@ _numbers = itertools.count(1)
 
 class _CloseDeadlines:
     """The deadlines of a `close()`: its own, and `request_timeout_ms` for brokers that do not answer, as in Java. Time
-    in callbacks does not count, unless the commit before them had no answer."""
+    in callbacks does not count, unless the commit before them had no answer.
 
-    def __init__(self, deadline: Deadline, request_timeout_ms: float) -> None:
-        self.until = min(deadline, Deadline.after(request_timeout_ms))
+    Attributes:
+        of_commit: Until when the last commit is waited for.
+    """
+
+    def __init__(self, deadline: Deadline, total_ms: float, request_timeout_ms: float) -> None:
+        share = deadline if total_ms == inf else Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        self._silent_until = min(deadline, Deadline.after(request_timeout_ms))
+        self.of_commit = min(share, self._silent_until)
         self.has_no_answer = False
         self._deadline = deadline
         self._request_timeout_ms = request_timeout_ms
@@ -67,7 +73,7 @@ class _CloseDeadlines:
     def wait_until(self) -> Deadline:
         """Until when the network thread waits for what is sent last."""
         if self.has_no_answer:
-            latest = max(self.until, Deadline.after(CLOSE_GRACE_MS))
+            latest = max(self._silent_until, Deadline.after(CLOSE_GRACE_MS))
         else:
             latest = Deadline.after(self._request_timeout_ms)
         return min(latest, self._deadline)
@@ -400,12 +406,11 @@ class ConsumerSession(Generic[K, V]):
         is raised."""
         first_error: BaseException | None = None
         self.link.asks_until = deadline
-        deadlines = _CloseDeadlines(deadline, self.state.config.request_timeout_ms)
-        share = deadline if total_ms == inf else Deadline(deadline.at_ms - total_ms * (1 - COMMIT_SHARE_OF_CLOSE))
+        deadlines = _CloseDeadlines(deadline, total_ms, self.state.config.request_timeout_ms)
         self.link.mailbox.take_wakeup()
         post_close = partial(self._post_close, deadlines, leave_group=leave_group)
         parts: tuple[Callable[[], Steps[None] | None], ...] = (
-            partial(self._commit_last, deadlines, share),
+            partial(self._commit_last, deadlines),
             self._raise_given_up,
             post_close,
             post_close,  # a Ctrl-C may have ended the first
@@ -428,10 +433,9 @@ class ConsumerSession(Generic[K, V]):
         if (error := (yield from self.callbacks.give_up_partitions())) is not None:
             raise error
 
-    def _commit_last(self, deadlines: _CloseDeadlines, share: Deadline) -> Steps[None]:
-        deadline = min(share, deadlines.until)
-        yield from self.callbacks.auto_commit(deadline)
-        deadlines.has_no_answer = deadline.expired
+    def _commit_last(self, deadlines: _CloseDeadlines) -> Steps[None]:
+        yield from self.callbacks.auto_commit(deadlines.of_commit)
+        deadlines.has_no_answer = deadlines.of_commit.expired
 
     def _post_close(self, deadlines: _CloseDeadlines, *, leave_group: bool | None) -> None:
         self.link.post_close(deadlines.wait_until().at_ms, leave_group=leave_group)

@@ -186,10 +186,12 @@ class MetadataManager:
     def _knows_what_is_wrong(self) -> bool:
         """Whether no topic is wanted by now that the last answer had an error of. The answer covered it, as one of a
         former subscription, so nothing else would ask for it before the next refresh by age."""
-        if not self._passed_over:  # almost always
-            return True
-        assigned = {tp.topic for tp in self._subscription.partitions if self._subscription.still_wants(tp)}
-        return not self._passed_over & (self._subscription.topics | assigned)
+        return not self._passed_over or not self._passed_over & self._of_subscription()  # almost always the first
+
+    def _of_subscription(self) -> frozenset[str]:
+        """The topics that the present subscription names, and those of its partitions."""
+        subscription = self._subscription
+        return subscription.topics.union(tp.topic for tp in subscription.partitions if subscription.still_wants(tp))
 
     # --- back to the bootstrap servers ----------------------------------------------------------------------
     # That no broker can be connected to is found out by the client, which then dials the bootstrap servers as well
@@ -329,9 +331,7 @@ class MetadataManager:
         joined again. With a pattern an answer has the whole cluster, and somebody else's topic may be without a leader
         for days.
         """
-        subscription, pattern = self._subscription, self._subscription.pattern
-        assigned = {tp.topic for tp in subscription.partitions if subscription.still_wants(tp)}
-        named = subscription.topics.union(assigned, self._watched_for_others)
+        pattern, named = self._subscription.pattern, self._of_subscription() | self._watched_for_others
         names = (topic.name for topic in answer.topics if topic.name is not None)
         return frozenset(name for name in names if name in named or (pattern is not None and pattern.search(name)))
 

@@ -44,7 +44,8 @@ class LookUps:
     def metadata(self, topic: str | None, timeout: float) -> ClusterMetadata:
         """See `Consumer.list_topics`. An invalid name is an error in the answer, as brokers give it."""
         if topic is None:
-            return cluster_metadata(found := self.topics(None, timeout), found)
+            found = self.topics(None, timeout)
+            return cluster_metadata(found, found)
         until_s = until(timeout)
         try:
             if not str(topic).strip():  # which kwire would refuse
