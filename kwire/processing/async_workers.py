@@ -1,17 +1,21 @@
-"""Async handlers: each record is a task on an event loop, which has a thread of its own.
+"""Async handlers: each record that is waited for is a task on an event loop, which has a thread of its own.
 
-Contract: that of `workers.py`, and: `close` cancels what is still under way. Each task has a context of its own, copied
-from the one in which the processor was made: what a handler sets no other one sees.
+A task costs ten times as much as a call. So the records of a run share a task as long as their handlers return without
+waiting for anything, and as the loop can do without the task: for `TURN_MS`.
+
+Contract: that of `workers.py`, and: `close` cancels what is still under way. Each call of a handler has a context of
+its own, copied from the one in which the processor was made: what a handler sets no other one sees.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
+from types import coroutine
 from typing import Generic, Literal, Protocol, TypeAlias, cast
 
 from kwire.clock import monotonic_ms
@@ -27,6 +31,8 @@ log = part_logger("processing")
 
 # A cancelled handler may clean up; one that ignores its cancellation must not keep others waiting.
 GRACE_S = 1.0
+# Sixteen workers whose handlers never wait keep the loop from everybody else for a millisecond or two.
+TURN_MS = 0.1
 
 _AsyncHandler: TypeAlias = Callable[[Item[K, V]], Awaitable[object]]
 Step: TypeAlias = Callable[[Run[K, V]], Coroutine[object, object, None]]
@@ -44,7 +50,7 @@ class EventLoop(Protocol):
     def call_soon(self, function: Callable[[], None]) -> None:
         """Have the loop call it; from any thread."""
 
-    def spawn(self, step: Step[K, V], run: Run[K, V], context: Context, never_ran: Callable[[Run[K, V]], None]) -> None:
+    def spawn(self, step: Step[K, V], run: Run[K, V], never_ran: Callable[[Run[K, V]], None]) -> None:
         """A task; from the loop's thread. It begins later, not inside this call. If it is cancelled before it has
         begun, `never_ran` is called instead. A loop that dies begins nothing more, and does not call that either."""
 
@@ -54,6 +60,9 @@ class EventLoop(Protocol):
     def cancellable(self, run: Run[K, V]) -> AbstractContextManager[None]:
         """Around what a task does for a run, and `cancel` can end. Raises `cancelled` if the task was told to end, and
         another error if only something that it awaits was."""
+
+    def check_cancelled(self, run: Run[K, V]) -> None:
+        """Raise `cancelled` if a task that has not waited since was told to end; inside `cancellable`."""
 
     def cancel(self, run: Run[K, V]) -> None:
         """Cancel what is done for this run, if something is; from the loop's thread."""
@@ -166,7 +175,7 @@ class AsyncWorkers(Generic[K, V]):
 
     def _go_on(self, run: Run[K, V]) -> None:
         if run.todo and run.error is None and not self._is_closing:
-            self._loop.spawn(self._work, run, self._context.copy(), self._never_ran)
+            self._loop.spawn(self._work, run, self._never_ran)
             return
         self._over.append(run)
         if len(self._over) == 1:  # what ends together is told together: it wakes the owner once
@@ -179,14 +188,17 @@ class AsyncWorkers(Generic[K, V]):
             self._ended(run)
 
     async def _work(self, run: Run[K, V]) -> None:
-        """The next item of a run, if the owner has not just taken it back."""
+        """The next items of a run, if the owner has not just taken them back: up to the first whose handler waits."""
         began_ms = monotonic_ms()
-        item = run.next_item()
         self._in_hand.add(id(run))
         try:
             with self._loop.cancellable(run):
-                if item is not None:
-                    await self._handle(run, item)
+                while (item := run.next_item()) is not None:
+                    if await _await_in(self._context.copy(), self._handle(run, item)):
+                        break
+                    self._loop.check_cancelled(run)
+                    if monotonic_ms() - began_ms >= TURN_MS:
+                        break
         except self._loop.cancelled as error:
             if self._is_closing:
                 raise
@@ -209,8 +221,10 @@ class AsyncWorkers(Generic[K, V]):
         if run.dead_letter_attempt is not None:
             await self._attempt_dead_letter(run, item)
         else:
-            check_readable(item)
-            check_done(await cast("_AsyncHandler[K, V]", run.handler)(item))
+            if run.may_be_unreadable:
+                check_readable(item)
+            if (result := await cast("_AsyncHandler[K, V]", run.handler)(item)) is not None:
+                check_done(result)
 
     async def _attempt_dead_letter(self, run: Run[K, V], item: Item[K, V]) -> None:
         assert run.dead_letter_attempt is not None
@@ -226,6 +240,25 @@ class AsyncWorkers(Generic[K, V]):
     def _end(self) -> None:
         self._is_closing = True
         self._loop.end()
+
+
+@coroutine
+def _await_in(context: Context, to_await: Coroutine[object, object, None]) -> Generator[object, object, bool]:
+    """Await it in this context, in the task that runs now. Answers whether it has waited for anything."""
+    has_waited = False
+    resume: Callable[[], object] = partial(context.run, to_await.send, None)
+    try:
+        while True:
+            awaited = resume()
+            has_waited = True
+            try:
+                resume = partial(context.run, to_await.send, (yield awaited))
+            except BaseException as error:  # noqa: BLE001  as any other `await`, it hands on whatever is thrown
+                resume = partial(context.run, to_await.throw, error)
+    except StopIteration:
+        return has_waited
+    finally:
+        del resume  # which keeps the error that keeps this frame
 
 
 def _breakdown(error: BaseException | None) -> BreakdownError:

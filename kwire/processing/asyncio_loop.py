@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from contextvars import Context
 from functools import partial
 
 from kwire.model import K, Record, V
@@ -24,6 +23,7 @@ class AsyncioLoop:
         self._over: asyncio.Event | None = None
         self._cancellable: dict[int, asyncio.Task[None]] = {}  # by the run's id()
         self._tasks: set[asyncio.Task[None]] = set()  # the loop itself does not keep them alive
+        self._not_begun: set[asyncio.Task[None]] = set()
         self._is_dying = False
 
     def run(self, ready: Callable[[], None]) -> None:
@@ -45,21 +45,23 @@ class AsyncioLoop:
         self,
         step: Callable[[Run[K, V]], Coroutine[object, object, None]],
         run: Run[K, V],
-        context: Context,
         never_ran: Callable[[Run[K, V]], None],
     ) -> None:
         assert self._loop is not None
         if self._is_dying:
             return  # it would not begin any more: the run is told of when the loop is gone
         # Not by the loop's task factory: an eager one runs the task in this call, and that one spawns the next.
-        task = asyncio.Task(step(run), loop=self._loop, context=context)
+        task = asyncio.Task(step(run), loop=self._loop)
         self._tasks.add(task)
+        self._not_begun.add(task)
         task.add_done_callback(partial(self._done, run, never_ran))
 
     def _done(self, run: Run[K, V], never_ran: Callable[[Run[K, V]], None], task: asyncio.Task[None]) -> None:
         self._forget(task)
-        if task.cancelled() and not self._is_dying:  # a step that has begun hides it, unless all end
-            never_ran(run)
+        if task in self._not_begun:
+            self._not_begun.discard(task)
+            if not self._is_dying:
+                never_ran(run)
 
     def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -71,6 +73,7 @@ class AsyncioLoop:
     def cancellable(self, run: Run[K, V]) -> Iterator[None]:
         task = asyncio.current_task()
         assert task is not None
+        self._not_begun.discard(task)
         self._cancellable[id(run)] = task
         try:
             yield
@@ -80,6 +83,10 @@ class AsyncioLoop:
             raise RuntimeError("the handler has awaited what was cancelled") from error
         finally:
             del self._cancellable[id(run)]
+
+    def check_cancelled(self, run: Run[K, V]) -> None:
+        if self._cancellable[id(run)].cancelling():
+            raise asyncio.CancelledError
 
     def cancel(self, run: Run[K, V]) -> None:
         if (task := self._cancellable.get(id(run))) is not None:

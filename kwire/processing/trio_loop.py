@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager, contextmanager
-from contextvars import Context
 
 import trio
 
@@ -43,11 +42,10 @@ class TrioLoop:
         self,
         step: Callable[[Run[K, V]], Coroutine[object, object, None]],
         run: Run[K, V],
-        context: Context,
         never_ran: Callable[[Run[K, V]], None],  # noqa: ARG002  trio runs each task up to its first wait
     ) -> None:
         assert self._nursery is not None
-        context.run(self._nursery.start_soon, self._take, step, run)  # a task copies the context it is started in
+        self._nursery.start_soon(self._take, step, run)
 
     async def _take(self, step: Callable[[Run[K, V]], Coroutine[object, object, None]], run: Run[K, V]) -> None:
         await step(run)
@@ -65,6 +63,9 @@ class TrioLoop:
                 del self._cancellable[id(run)]
         if scope.cancelled_caught:
             raise CancelledError
+
+    def check_cancelled(self, run: Run[K, V]) -> None:
+        """A task that runs has nothing of ours that it could cancel."""
 
     def cancel(self, run: Run[K, V]) -> None:
         if (scope := self._cancellable.get(id(run))) is not None:

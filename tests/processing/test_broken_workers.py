@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import nullcontext
-from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +25,7 @@ import pytest
 from kwire import Consumer, Record, TopicPartition
 from kwire.consumer.host import Joinable, current_host, host_with, start_daemon
 from kwire.errors import InvalidArgumentError, ProcessingError, WorkerError
-from kwire.processing import DeadLetter, Processor, Retry
+from kwire.processing import DeadLetter, Processor, Retry, async_workers
 from kwire.processing.asyncio_loop import AsyncioLoop
 from kwire.processing.workers import BreakdownError, Run
 from kwire.testing import Cluster
@@ -231,6 +230,12 @@ def test_without_any_thread_the_processor_ends_and_nothing_is_committed(
     assert committed(cluster) == 0
 
 
+@pytest.fixture
+def each_has_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records share no task, as if each took long."""
+    monkeypatch.setattr(async_workers, "TURN_MS", 0.0)
+
+
 def stop_the_loop() -> None:
     asyncio.get_running_loop().stop()
 
@@ -260,7 +265,7 @@ def test_a_loop_that_is_over_begins_nothing() -> None:
         begun.append(run)
 
     loop.run(lambda: loop.call_soon(loop.end))
-    loop.spawn(step, Run([], begun.append), copy_context(), begun.append)
+    loop.spawn(step, Run([], begun.append), begun.append)
     assert begun == []
 
 
@@ -290,6 +295,7 @@ def test_a_task_that_is_cancelled_from_outside_is_tried_again(cluster: Cluster, 
     assert (set(handler.done), committed(cluster)) == (set(range(RECORDS)), RECORDS)
 
 
+@pytest.mark.usefixtures("each_has_a_task")
 @pytest.mark.parametrize("is_whole_program", [False, True])
 @pytest.mark.threads(reason="it runs a loop of its own")
 def test_tasks_that_are_cancelled_before_they_begin_are_not_forgotten(
@@ -319,6 +325,7 @@ def test_tasks_that_are_cancelled_before_they_begin_are_not_forgotten(
     assert committed(cluster) == len(handler.done)
 
 
+@pytest.mark.usefixtures("each_has_a_task")
 @pytest.mark.threads(reason="it runs a loop of its own")
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio has no eager tasks")
 def test_eager_tasks_do_not_run_inside_each_other(cluster: Cluster, new_consumer: NewConsumer) -> None:
