@@ -180,13 +180,22 @@ class MetadataManager:
         self._refresh.sent()
         self._in_vain_since_ms = min(self._in_vain_since_ms, now_ms)
         self._asked_for, self._asked_by_age = topics, self._refresh_at_ms > ON_DEMAND
-        requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed))
+        may_create = self._allow_auto_create_topics and self._are_named_by_user
+        requests.append(self._request(topics, self._on_refreshed, self._on_refresh_failed, may_create=may_create))
         return self._rebootstrap_at_ms
 
     def _knows_what_is_wrong(self) -> bool:
         """Whether no topic is wanted by now that the last answer had an error of. The answer covered it, as one of a
         former subscription, so nothing else would ask for it before the next refresh by age."""
         return not self._passed_over or not self._passed_over & self._of_subscription()  # almost always the first
+
+    @property
+    def _are_named_by_user(self) -> bool:
+        """Whether there are topics of interest that the user has named, so that they may be created. Topics that the
+        broker has matched are there; to ask for one that has just been deleted would create it anew."""
+        if self._subscription.kind is not SubscriptionKind.BROKER_PATTERN:
+            return True
+        return not self._transient <= {tp.topic for tp in self._subscription.partitions}
 
     def _of_subscription(self) -> frozenset[str]:
         """The topics that the present subscription names, and those of its partitions."""
@@ -225,9 +234,11 @@ class MetadataManager:
         topics: Topics,
         on_answer: Callable[[MetadataResponse, float], None],
         on_failure: Callable[[KafkaError, float], None],
+        *,
+        may_create: bool,
     ) -> UnsentRequest[MetadataResponse]:
         names = None if topics is None else [MetadataRequestTopic(name=name) for name in sorted(topics)]
-        request = MetadataRequest(topics=names, allow_auto_topic_creation=self._allow_auto_create_topics)
+        request = MetadataRequest(topics=names, allow_auto_topic_creation=may_create)
         version = FIRST_VERSION_WITH_EPOCHS
 
         def written(negotiated: int) -> MetadataRequest:
@@ -246,7 +257,7 @@ class MetadataManager:
             destination=ANY_NODE,
             on_answer=on_believable,
             on_failure=on_failure,
-            min_version=None if self._allow_auto_create_topics else NO_AUTO_CREATION_MIN_VERSION,
+            min_version=None if may_create else NO_AUTO_CREATION_MIN_VERSION,
         )
 
     # --- answers to the refresh -----------------------------------------------------------------------------
@@ -358,7 +369,8 @@ class MetadataManager:
             else:
                 query.answered(answer, self.cluster.updated(answer), now_ms)
 
-        return self._request(query.event.topics, on_answer, query.failed)
+        may_create = self._allow_auto_create_topics
+        return self._request(query.event.topics, on_answer, query.failed, may_create=may_create)
 
 
 class _TopicQuery:

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from kwire.epochs import Attempt
-from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, Reply, RunCallback, Subscribe
+from kwire.events import CallbackCompleted, CallbackKind, EnforceRebalance, LookUpOffsets, Reply, RunCallback, Subscribe
 from kwire.managers.consumer_heartbeat import MAX_INTERVAL_MS, new_member_id
 from kwire.managers.unsent import Channel
 from kwire.model import SubscriptionPattern, TopicPartition
@@ -273,6 +273,25 @@ def test_topics_of_an_expression_are_found_by_id(scenario: ConsumerScenario) -> 
     scenario.answer_committed({O0: 4})
     scenario.serve()
     assert scenario.pending(FetchRequest)
+
+
+def test_topics_of_an_expression_are_never_created(scenario: ConsumerScenario) -> None:
+    """Nobody has named them: one that was deleted came back at once, empty, and no operator could delete it."""
+    scenario.post(Subscribe(pattern=SubscriptionPattern("or.*"), reply=Reply()))
+    scenario.poll()
+    scenario.serve()
+    scenario.accept(1, assignment(O0))
+    scenario.serve()
+    scenario.run_callback()
+    scenario.managers.metadata.request_update()
+    scenario.advance(1_000)
+    asked = scenario.request(MetadataRequest)
+    assert [topic.name for topic in asked.topics or ()] == ["orders"]
+    assert not asked.allow_auto_topic_creation
+    assert scenario.unsent(MetadataRequest).min_version == 4
+    scenario.serve()
+    scenario.post(LookUpOffsets({CLICKS: -1}, Reply()))
+    assert scenario.request(MetadataRequest).allow_auto_topic_creation, "the user has named this one"
 
 
 def test_a_pattern_waits_for_all_topics_and_follows_new_ones(scenario: ConsumerScenario) -> None:

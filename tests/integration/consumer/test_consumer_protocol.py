@@ -399,6 +399,23 @@ def test_the_broker_matches_an_expression(
     poll_until(lambda: consumer.assignment() == {TopicPartition(names[0], 0)}, consumer)
 
 
+def test_a_topic_that_an_expression_matched_can_be_deleted(
+    admin: AdminClient, topic: MakeTopic, group_id: str, open_consumer: OpenConsumer, poll_until: PollUntil
+) -> None:
+    """The consumer asked for it by its name, and the broker created it anew."""
+    kept, deleted = topic(), f"{group_id}-deleted"
+    admin.create_topics([NewTopic(deleted, 1, 1)])[deleted].result(DEADLINE_S)
+    consumer = open_consumer(group_id=group_id, group_protocol="consumer", metadata_max_age_ms=200)
+    consumer.subscribe(SubscriptionPattern(f"{kept}|{deleted}"))
+    poll_until(lambda: len(consumer.assignment()) == 2, consumer)
+    admin.delete_topics([deleted])[deleted].result(DEADLINE_S)
+    poll_until(lambda: consumer.assignment() == {TopicPartition(kept, 0)}, consumer)
+    for _ in range(5):  # as long as five refreshes of the metadata take
+        consumer.poll(0.2)
+    assert deleted not in consumer.list_topics()
+    assert consumer.assignment() == {TopicPartition(kept, 0)}
+
+
 def test_only_the_consumer_protocol_takes_expressions_for_the_broker(
     group_id: str, open_consumer: OpenConsumer
 ) -> None:
