@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mappi
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar, cast
 from uuid import UUID
@@ -521,7 +522,7 @@ class AsyncConsumer(Facade[K, V]):
             if self._is_closed():
                 return
             state.check_not_in_callback("close()")
-            if self._tasks.is_unfinished() or state.delivery.is_failing():
+            if self._tasks.is_unfinished() or state.is_failing(get_ident()):
                 state.delivery.abandon()
             # Not held any longer: a failed task holds its frames, and these hold the consumer; and asyncio reports the
             # task's error when it is collected.

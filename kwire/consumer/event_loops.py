@@ -61,8 +61,8 @@ class EventLoop(Protocol):
         ...
 
     def has_returned(self, task: object) -> bool:
-        """Whether it is known that the task is done with its records: it came to its end, not by an error, not by a
-        cancellation, and has passed them on to nobody."""
+        """Whether it is known that the task is done with its records: it came to its end, not by an error, was not told
+        to end, and has passed them on to nobody."""
         ...
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
@@ -174,7 +174,7 @@ class AsyncioLoop:
         """False of a task that has returned records: it has polled for another task, as `create_task(consumer.poll())`
         and Python 3.11's `wait_for` do. `task.exception()` is not asked: it would mark the error as retrieved."""
         assert isinstance(task, self._asyncio.Task)
-        if not task.done() or task.cancelled() or task._exception is not None:
+        if not task.done() or task.cancelled() or task.cancelling() or task._exception is not None:
             return False
         return not isinstance(task.result(), Records | Record)
 

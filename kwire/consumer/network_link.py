@@ -6,6 +6,7 @@ Questions go over as events that carry a reply. What has to wait for one is writ
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import get_ident
 from typing import TYPE_CHECKING, TypeVar
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms, wall_clock_ms
@@ -44,6 +45,8 @@ class NetworkLink:
     Attributes:
         leaves_wakeup: Answers whether the caller leaves a pending wakeup to another task: to the one that polls, which
             is processing its records now, and has to hear of it in its next poll.
+        woken_in: The thread in which a wakeup has ended another call than a poll, since the last poll began. A program
+            may stop there, in the midst of its records.
         asks_until: When questions are given up at the latest: the calls of callbacks must not keep `close()` for more
             than its time.
     """
@@ -64,6 +67,7 @@ class NetworkLink:
         self.asks_until = Deadline(NEVER_MS)
         self._is_close_posted = False
         self.leaves_wakeup: Callable[[], bool] = lambda: False
+        self.woken_in: int | None = None
 
     def start(self) -> None:
         """Start the network thread. Returns when it takes events. Raises: NoThreadError."""
@@ -166,12 +170,14 @@ class NetworkLink:
             raise self.mailbox.failure.with_traceback(None)  # one error for all calls: without their frames
 
     def raise_wakeup(self) -> None:
+        """Raise WakeupError if `wakeup()` was called."""
         if self.mailbox.take_wakeup():
             raise WakeupError("wakeup() was called")
 
     def _raise_unless_left(self, *, was_woken: bool) -> None:
         """A wakeup ends the call that waits, unless it is left to another task and came before the call."""
         if not self.leaves_wakeup():
+            self.woken_in = get_ident()
             self.raise_wakeup()
         elif not was_woken:
             raise WakeupError("wakeup() was called")

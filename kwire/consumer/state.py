@@ -47,6 +47,14 @@ class ConsumerState(Generic[K, V]):
         """Whether giving up partitions has to be preceded by a commit."""
         return self.config.enable_auto_commit and bool(self.assignment)
 
+    def is_failing(self, polled_by: int) -> bool:
+        """Whether the application fails over what it was handed last, or was told to stop in the midst of it.
+
+        Args:
+            polled_by: The thread that it was handed to.
+        """
+        return self.delivery.is_failing() or self.link.woken_in == polled_by
+
     @property
     def is_member(self) -> bool:
         """Whether the group still counts this consumer as its member, as far as is known."""

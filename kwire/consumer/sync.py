@@ -551,8 +551,9 @@ class Consumer(Facade[K, V]):
             if state.closed:
                 return
             state.check_not_in_callback("close()")
-            is_left_in_work = self._polled_by not in (None, get_ident()) and mailbox.take_wakeup()
-            if is_left_in_work or self._has_failed or state.delivery.is_failing():
+            polled_by = self._polled_by or get_ident()
+            is_left_in_work = polled_by != get_ident() and mailbox.take_wakeup()
+            if is_left_in_work or self._has_failed or state.is_failing(polled_by):
                 state.delivery.abandon()
             self._guard.is_closing = True
             self._run(session.close(total_ms, deadline, leave_group=leave_group))

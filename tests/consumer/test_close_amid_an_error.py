@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 import trio
 
-from kwire import AsyncConsumer, Consumer, TopicPartition, WakeupError
+from kwire import AsyncConsumer, Consumer, OffsetAndMetadata, TopicPartition, WakeupError
 
 if TYPE_CHECKING:
     from kwire import Record
@@ -26,6 +28,7 @@ BAD = 4
 
 BytesConsumer: TypeAlias = Consumer[bytes, bytes]
 Handle: TypeAlias = Callable[["Record[bytes, bytes]"], None]
+AsyncHandle: TypeAlias = Callable[["Record[bytes, bytes]"], Awaitable[None]]
 
 
 class BillingError(Exception):
@@ -218,3 +221,133 @@ def test_so_it_is_in_a_task(
     else:
         run(main)
         assert committed(cluster) == RECORDS
+
+
+# --- what the program deals with, and yet has not gone on ------------------------------------------------------------
+
+
+def look_up(consumer: BytesConsumer, record: Record[bytes, bytes]) -> None:
+    """Waits for what is not there, and is woken; by a SIGTERM, say."""
+    if record.offset == BAD:
+        consumer.wakeup()
+        consumer.end_offsets([TopicPartition("no-such-topic", 0)])
+
+
+@pytest.mark.parametrize(("read", "processed"), [(loop, BAD), (poll, 0)])
+def test_a_wakeup_of_a_call_in_the_midst_of_records_leaves_the_rest_to_the_next_member(
+    cluster: Cluster, read: Callable[[BytesConsumer, Handle], None], processed: int
+) -> None:
+    """The program stops at the WakeupError, and its `with` block ends without an error: all was committed."""
+    with open_consumer(cluster) as consumer, suppress(WakeupError):
+        read(consumer, partial(look_up, consumer))
+    assert committed(cluster) == processed
+
+
+def test_a_commit_before_the_wakeup_stays(cluster: Cluster) -> None:
+    def commit_and_look_up(record: Record[bytes, bytes]) -> None:
+        if record.offset == BAD:
+            consumer.commit_sync({ORDERS: OffsetAndMetadata(BAD)})
+        look_up(consumer, record)
+
+    with open_consumer(cluster) as consumer, suppress(WakeupError):
+        poll(consumer, commit_and_look_up)
+    assert committed(cluster) == BAD
+
+
+def test_after_a_wakeup_of_another_call_a_poll_says_that_the_program_went_on(cluster: Cluster) -> None:
+    with open_consumer(cluster) as consumer:
+        for record in consumer.poll(10.0):
+            with suppress(WakeupError):
+                look_up(consumer, record)
+        consumer.poll(0.0)
+    assert committed(cluster) == RECORDS
+
+
+def test_a_wakeup_of_another_threads_call_does_not_concern_the_records(cluster: Cluster) -> None:
+    def look_up_elsewhere(record: Record[bytes, bytes]) -> None:
+        if record.offset == BAD:
+            with pytest.raises(WakeupError):
+                elsewhere.submit(look_up, consumer, record).result(10.0)
+
+    with ThreadPoolExecutor(1) as elsewhere, open_consumer(cluster) as consumer:
+        poll(consumer, look_up_elsewhere)
+    assert committed(cluster) == RECORDS
+
+
+async def wait_for_ever(_record: Record[bytes, bytes]) -> None:
+    await asyncio.Event().wait()
+
+
+async def read_all(consumer: AsyncConsumer[bytes, bytes], is_loop: bool, at_bad: AsyncHandle) -> None:
+    if is_loop:
+        async for record in consumer:
+            if record.offset == BAD:
+                await at_bad(record)
+            if record.offset == RECORDS - 1:
+                return
+    for record in await consumer.poll(10.0):
+        if record.offset == BAD:
+            await at_bad(record)
+
+
+@pytest.mark.parametrize(("is_loop", "processed"), [(True, BAD), (False, 0)], ids=["loop", "poll"])
+@pytest.mark.parametrize("closes_itself", [True, False])
+def test_a_task_that_catches_its_cancellation_has_not_processed_the_rest(
+    cluster: Cluster, is_loop: bool, processed: int, closes_itself: bool
+) -> None:
+    """`except CancelledError: pass` in the task of a web service: all that its poll had returned was committed."""
+    at_bad = asyncio.Event()
+
+    async def handle(record: Record[bytes, bytes]) -> None:
+        at_bad.set()
+        await wait_for_ever(record)
+
+    async def read(consumer: AsyncConsumer[bytes, bytes]) -> None:
+        with suppress(asyncio.CancelledError):
+            await read_all(consumer, is_loop, handle)
+        if closes_itself:
+            await consumer.close()
+
+    async def main() -> None:
+        consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer("orders", config=settings(cluster))
+        task = asyncio.create_task(read(consumer))
+        await at_bad.wait()
+        task.cancel()
+        await task
+        await consumer.close()
+
+    asyncio.run(main())
+    assert committed(cluster) == processed
+
+
+@pytest.mark.parametrize("is_loop", [True, False], ids=["loop", "poll"])
+def test_a_time_limit_of_one_record_is_no_end_of_the_task(cluster: Cluster, is_loop: bool) -> None:
+    """`asyncio.timeout` takes its cancellation back, and the program goes on."""
+
+    async def handle(record: Record[bytes, bytes]) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.0):
+                await wait_for_ever(record)
+
+    async def main() -> None:
+        async with AsyncConsumer[bytes, bytes]("orders", config=settings(cluster)) as consumer:
+            await read_all(consumer, is_loop, handle)
+
+    asyncio.run(main())
+    assert committed(cluster) == RECORDS
+
+
+def test_a_cancellation_before_the_poll_says_nothing_of_its_records(cluster: Cluster) -> None:
+    """A service that is told to end may read what is left."""
+
+    async def main() -> None:
+        async with AsyncConsumer[bytes, bytes]("orders", config=settings(cluster)) as consumer:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+            await read_all(consumer, False, lambda _record: asyncio.sleep(0))
+
+    asyncio.run(main())
+    assert committed(cluster) == RECORDS
