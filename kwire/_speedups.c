@@ -1820,9 +1820,28 @@ records_next(PyObject *self)
     return record;
 }
 
+PyDoc_STRVAR(records_length_hint_doc, "How many records are left.");
+
+static PyObject *
+records_length_hint(PyObject *self, PyObject *Py_UNUSED(none))
+{
+    RecordIterator *records = (RecordIterator *)self;
+    Py_ssize_t left = 0;
+    Py_BEGIN_CRITICAL_SECTION(self);
+    left = records->stop - records->row;
+    Py_END_CRITICAL_SECTION();
+    return PyLong_FromSsize_t(left);
+}
+
+static PyMethodDef records_methods[] = {
+    {"__length_hint__", records_length_hint, METH_NOARGS, records_length_hint_doc},
+    {NULL, NULL, 0, NULL},
+};
+
 static PyType_Slot records_slots[] = {
     {Py_tp_doc, (void *)records_doc},
     {Py_tp_new, records_new},
+    {Py_tp_methods, records_methods},
     {Py_tp_iter, PyObject_SelfIter},
     {Py_tp_iternext, records_next},
     {Py_tp_traverse, records_traverse},
@@ -1842,7 +1861,7 @@ static PyType_Spec records_spec = {
 
 /* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
    date may have an older binary. */
-enum { FORM = 5 };
+enum { FORM = 6 };
 
 /* Whether tuples keep their hash is not in the stable part of the API; how large they are is. */
 static int

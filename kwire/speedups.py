@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 VARIABLE = "KWIRE_WITHOUT_SPEEDUPS"
-FORM = 5
+FORM = 6
 """The version of the module that this code can use: a clone may hold one that was compiled before an update."""
 
 

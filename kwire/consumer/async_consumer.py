@@ -524,6 +524,8 @@ class AsyncConsumer(Facade[K, V]):
             state.check_not_in_callback("close()")
             if self._tasks.is_unfinished() or state.is_failing(get_ident()):
                 state.delivery.abandon()
+            else:
+                state.delivery.leave()
             # Not held any longer: a failed task holds its frames, and these hold the consumer; and asyncio reports the
             # task's error when it is collected.
             self._tasks.processor = None

@@ -137,6 +137,8 @@ class Delivery(Generic[K, V]):
         self._now: _HandedOut[K, V] = _HandedOut([])
         self._returned = self._now
         """What the last poll that has returned handed out: what a poll that raised handed out, nobody has."""
+        self.records: Records[K, V] | None = None
+        """What the last poll has returned, or was about to."""
         self._passed: list[PartitionRecords[K, V]] = []
         """See `passed`."""
         self._failures = FailureWatch()
@@ -157,6 +159,7 @@ class Delivery(Generic[K, V]):
     def come_back(self) -> None:
         """A poll begins: the one before has returned, or has put back what it was about to return."""
         self._returned = self._now
+        self.records = None
         self._failures.begin()
         if self._passed:
             self._passed = []
@@ -319,6 +322,7 @@ class Delivery(Generic[K, V]):
         """The network thread knows how far the application got."""
         if self._now.loop is None:
             self._now = _HandedOut(self._now.pending)
+            self.records = None
             self._returned = self._now  # which holds no records that the application has let go of
 
     def is_failing(self) -> bool:
@@ -341,6 +345,15 @@ class Delivery(Generic[K, V]):
             self._now = _HandedOut(self._now.pending, (), capped, has_failed=True)
         if loop is not None:
             loop.is_over = True
+
+    def leave(self) -> None:
+        """The consumer is closed. If the application has left an iteration over what a poll returned (`Records`) in the
+        middle, it has got as far as that."""
+        reached = None if self.records is None else self.records._reached()
+        if reached is None or self._now.loop is not None:
+            return
+        known = {entry[:2] for entry in self._now.delivered}  # without those that a seek has ended
+        self._now = self._now._replace(chunks=(), delivered=[entry for entry in reached if entry[:2] in known])
 
     def clear(self) -> None:
         """Nothing is subscribed any more; a loop ends."""

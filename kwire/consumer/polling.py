@@ -171,6 +171,7 @@ class Polling(Generic[K, V]):
         return records
 
     def _note_hand_out(self, records: Records[K, V]) -> None:
+        self._delivery.records = records
         self.size.returned(len(records))
         self.looked_at_ms = monotonic_ms()
         self._mailbox.polls_in_a_row.returns(self.looked_at_ms)

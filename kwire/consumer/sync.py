@@ -555,6 +555,8 @@ class Consumer(Facade[K, V]):
             is_left_in_work = polled_by != get_ident() and mailbox.take_wakeup()
             if is_left_in_work or self._has_failed or state.is_failing(polled_by):
                 state.delivery.abandon()
+            else:
+                state.delivery.leave()
             self._guard.is_closing = True
             self._run(session.close(total_ms, deadline, leave_group=leave_group))
 

@@ -7,6 +7,7 @@ then one partition at a time, in C. Made by the fetch collector, used by applica
 from __future__ import annotations
 
 from itertools import chain
+from operator import length_hint
 from typing import TYPE_CHECKING, Generic
 
 from kwire.model import Cursor, K, OffsetAndMetadata, Record, TopicPartition, V
@@ -21,7 +22,47 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from kwire.config import AnyDeserializer
+    from kwire.events import Delivered
     from kwire.fetching.partition_records import PartitionRecords
+
+
+class _Iteration(Generic[K, V]):
+    """Chunk by chunk the records of one poll, and how far they have been asked for. Nothing is counted per record: the
+    iterator of a chunk can tell how many records it has left."""
+
+    __slots__ = ("_begun", "_chunks", "_rows")
+
+    def __init__(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
+        self._chunks = chunks
+        self._begun = 0
+        self._rows: Iterator[Record[K, V]] = iter(())
+
+    def __iter__(self) -> Iterator[Iterator[Record[K, V]]]:
+        return self
+
+    def __next__(self) -> Iterator[Record[K, V]]:
+        if self._begun == len(self._chunks):
+            raise StopIteration
+        self._rows = iter(self._chunks[self._begun])
+        self._begun += 1
+        return self._rows
+
+    def __reduce__(self) -> tuple[type[_Iteration[K, V]], tuple[Sequence[PartitionRecords[K, V]]]]:
+        return type(self), (self._chunks,)  # in a copy it has not begun
+
+    @property
+    def is_through(self) -> bool:
+        return self._begun == len(self._chunks) and not length_hint(self._rows)
+
+    def reached(self) -> list[Delivered]:
+        """How far it is in each partition that it has begun."""
+        if not self._begun:
+            return []
+        *whole, last = self._chunks[: self._begun]
+        delivered = [chunk.delivered for chunk in whole]
+        if rows := len(last) - length_hint(self._rows):
+            delivered.append((last.topic_partition, last.epoch, last.position_behind(rows - 1)))
+        return delivered
 
 
 class Records(Generic[K, V]):
@@ -32,7 +73,7 @@ class Records(Generic[K, V]):
         lost: Partitions that were lost in this poll: others may have them already.
     """
 
-    __slots__ = ("_by_partition", "_chunks", "_count", "lost", "to_be_revoked")
+    __slots__ = ("_by_partition", "_chunks", "_count", "_is_taken", "_iteration", "lost", "to_be_revoked")
 
     def __init__(
         self,
@@ -44,6 +85,9 @@ class Records(Generic[K, V]):
         self._chunks = tuple(chunks)
         self._by_partition: dict[TopicPartition, list[PartitionRecords[K, V]]] | None = None
         self._count = sum(map(len, self._chunks))
+        self._is_taken = False
+        """Whether all of a partition, or more, was asked for at once."""
+        self._iteration: _Iteration[K, V] | None = None  # the last one
         self.to_be_revoked = frozenset(to_be_revoked)
         self.lost = frozenset(lost)
 
@@ -113,7 +157,16 @@ class Records(Generic[K, V]):
     # --- as records ---
 
     def __iter__(self) -> Iterator[Record[K, V]]:
+        if self._iteration is None or not self._iteration.is_through:
+            self._iteration = _Iteration(self._chunks)
+            return chain.from_iterable(self._iteration)
         return chain.from_iterable(self._chunks)
+
+    def _reached(self) -> list[Delivered] | None:
+        """How far an iteration has come that was not through. None: there is none, or all was taken in another way."""
+        if self._is_taken or self._iteration is None or self._iteration.is_through:
+            return None
+        return self._iteration.reached()
 
     def __getitem__(self, partition: TopicPartition) -> list[Record[K, V]]:
         if not isinstance(partition, TopicPartition):
@@ -141,7 +194,7 @@ class Records(Generic[K, V]):
         Returns:
             In the order of delivery.
         """
-        return self._chunks
+        return self._all()
 
     def keys(self, partition: TopicPartition | None = None) -> list[K | None]:
         """The keys of all records, or of one partition's.
@@ -210,7 +263,7 @@ class Records(Generic[K, V]):
         """
         from kwire.fetching.arrow import to_table
 
-        return to_table(self._chunks, key, value)
+        return to_table(self._all(), key, value)
 
     def to_pandas(self, *, key: AnyDeserializer | None = None, value: AnyDeserializer | None = None) -> pd.DataFrame:
         """`to_arrow()` as a pandas DataFrame, one row for each record, with a fresh index from 0.
@@ -232,7 +285,7 @@ class Records(Generic[K, V]):
         """
         from kwire.fetching.arrow import to_pandas
 
-        return to_pandas(self._chunks, key, value)
+        return to_pandas(self._all(), key, value)
 
     def to_polars(self, *, key: AnyDeserializer | None = None, value: AnyDeserializer | None = None) -> pl.DataFrame:
         """`to_arrow()` as a polars DataFrame.
@@ -253,11 +306,16 @@ class Records(Generic[K, V]):
         """
         from kwire.fetching.arrow import to_polars
 
-        return to_polars(self._chunks, key, value)
+        return to_polars(self._all(), key, value)
+
+    def _all(self) -> tuple[PartitionRecords[K, V], ...]:
+        self._is_taken = True
+        return self._chunks
 
     def _chunks_of(self, partition_or_topic: TopicPartition | str | None) -> Sequence[PartitionRecords[K, V]]:
         if partition_or_topic is None:
-            return self._chunks
+            return self._all()
+        self._is_taken = True
         if isinstance(partition_or_topic, str):
             return [chunk for chunk in self._chunks if chunk.topic_partition.topic == partition_or_topic]
         return self._sorted().get(partition_or_topic, ())

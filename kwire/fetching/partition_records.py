@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain, repeat
+from operator import length_hint
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from kwire import speedups
@@ -129,7 +130,8 @@ _BLOCK_OBJECTS = 4096
 
 
 def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
-    """The rows as records, made one by one, or block by block, as they are asked for."""
+    """The rows as records, made one by one, or block by block, as they are asked for. `length_hint` says how many are
+    left."""
     few = chunk.columns.few_rows
     if few is not None:
         return iter(_records_of_few(chunk, few))
@@ -138,7 +140,22 @@ def iter_records(chunk: PartitionRecords[K, V]) -> Iterator[Record[K, V]]:
     each = _rows_of_block(chunk.columns)
     blocks = map(partial(_block, chunk, each), range(0, len(chunk), each))
     rows = chain.from_iterable(chain.from_iterable(blocks))
-    return cast("Iterator[Record[K, V]]", map(tuple.__new__, repeat(Record), rows))
+    return cast("Iterator[Record[K, V]]", _CountedRows(rows, len(chunk)))
+
+
+class _CountedRows(map):  # type: ignore[type-arg]
+    """A `map` that makes records of rows, and can tell how many are left."""
+
+    _types: Iterator[object]
+
+    def __new__(cls, rows: Iterator[tuple[object, ...]], count: int) -> _CountedRows:
+        types = repeat(Record, count)
+        made = super().__new__(cls, tuple.__new__, types, rows)
+        made._types = types
+        return made
+
+    def __length_hint__(self) -> int:
+        return length_hint(self._types)
 
 
 def _records_in_c(chunk: PartitionRecords[K, V], module: ModuleType) -> Iterator[Record[K, V]]:

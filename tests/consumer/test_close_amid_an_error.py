@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -19,7 +20,7 @@ import trio
 from kwire import AsyncConsumer, Consumer, OffsetAndMetadata, TopicPartition, WakeupError
 
 if TYPE_CHECKING:
-    from kwire import Record
+    from kwire import Record, Records
     from kwire.testing import Cluster
 
 ORDERS = TopicPartition("orders", 0)
@@ -221,6 +222,97 @@ def test_so_it_is_in_a_task(
     else:
         run(main)
         assert committed(cluster) == RECORDS
+
+
+# --- a poll's records that the program has left in the middle -------------------------------------------------------
+
+
+def stop_at_bad(records: Records[bytes, bytes]) -> None:
+    for record in records:
+        if record.offset == BAD:
+            break
+
+
+def swallow(records: Records[bytes, bytes]) -> None:
+    with suppress(KeyboardInterrupt):
+        for record in records:
+            interrupt(record)
+
+
+def return_from_all(records: Records[bytes, bytes]) -> bool:
+    return any(record.offset == BAD for record in records)
+
+
+@pytest.mark.parametrize("read", [stop_at_bad, swallow, return_from_all])
+@pytest.mark.parametrize("by_with", [True, False], ids=["with", "close"])
+def test_the_records_behind_the_one_where_an_iteration_was_left_are_not_committed(
+    cluster: Cluster, read: Callable[[Records[bytes, bytes]], object], by_with: bool
+) -> None:
+    """A flag that a signal handler sets, and `break`: the rest of the poll was committed, and lost."""
+    consumer = open_consumer(cluster)
+    with consumer if by_with else closing(consumer):
+        read(consumer.poll(10.0))
+    assert committed(cluster) == BAD + 1
+
+
+def test_a_time_limit_in_the_middle_of_a_polls_records_leaves_the_rest(cluster: Cluster) -> None:
+    async def main() -> None:
+        async with AsyncConsumer[bytes, bytes]("orders", config=settings(cluster)) as consumer:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await read_all(consumer, False, wait_for_ever)
+
+    asyncio.run(main())
+    assert committed(cluster) == BAD + 1
+
+
+def test_another_poll_says_that_the_rest_was_left_out_on_purpose(cluster: Cluster) -> None:
+    with open_consumer(cluster) as consumer:
+        stop_at_bad(consumer.poll(10.0))
+        assert not consumer.poll(0.0)
+    assert committed(cluster) == RECORDS
+
+
+def test_a_commit_by_hand_in_the_middle_stays(cluster: Cluster) -> None:
+    with open_consumer(cluster) as consumer:
+        stop_at_bad(consumer.poll(10.0))
+        consumer.commit_sync({ORDERS: OffsetAndMetadata(BAD + 5)})
+    assert committed(cluster) == BAD + 5
+
+
+def test_a_commit_of_all_in_the_middle_covers_all(cluster: Cluster) -> None:
+    with open_consumer(cluster) as consumer:
+        stop_at_bad(consumer.poll(10.0))
+        consumer.commit_sync()
+    assert committed(cluster) == RECORDS
+
+
+def test_a_seek_back_after_the_iteration_was_left_counts(cluster: Cluster) -> None:
+    with open_consumer(cluster) as consumer:
+        stop_at_bad(consumer.poll(10.0))
+        consumer.seek(ORDERS, 2)
+    assert committed(cluster) == 2
+
+
+def test_partitions_that_the_iteration_has_not_come_to_are_not_committed(cluster: Cluster) -> None:
+    cluster.create_topic("clicks", partitions=3)
+    for partition in range(3):
+        cluster.produce("clicks", *(b"%d" % number for number in range(RECORDS)), partition=partition)
+    seen: list[Record[bytes, bytes]] = []
+    with Consumer[bytes, bytes]("clicks", config=settings(cluster)) as consumer:
+        while not seen:
+            records = consumer.poll(10.0)
+            if len(records.partitions()) == 1:
+                continue  # this one is processed: the next poll begins
+            seen += islice(records, RECORDS + 3)
+    expected = {
+        partition: 1 + max(record.offset for record in seen if record.partition == partition)
+        for partition in {record.partition for record in seen}
+    }
+    found = cluster.committed("billing")
+    for partition, offset in expected.items():
+        assert found[TopicPartition("clicks", partition)].offset == offset
+    assert sum(position.offset for position in found.values()) < 3 * RECORDS
 
 
 # --- what the program deals with, and yet has not gone on ------------------------------------------------------------

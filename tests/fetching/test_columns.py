@@ -10,6 +10,7 @@ import tracemalloc
 import weakref
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -99,6 +100,77 @@ ROWS: list[Row] = [
     (None, b"", (Header("trace", b"abc"), Header("trace", None))),
     (b"k3", None, (Header("n", b""),)),
 ]
+
+
+def pickled(given: T) -> T:
+    return cast("T", pickle.loads(pickle.dumps(given)))
+
+
+# --- how far an iteration has come -----------------------------------------------------------------------------------
+
+
+def many(count: int, partition: TopicPartition = T0) -> PartitionRecords[bytes, bytes]:
+    return chunk_of([(None, b"%d" % number, ()) for number in range(count)], partition)
+
+
+def left_after(count: int, *chunks: PartitionRecords[bytes, bytes]) -> Records[bytes, bytes]:
+    """Records of which a loop has seen so many."""
+    records = Records(chunks)
+    assert len(list(islice(records, count))) == count
+    return records
+
+
+def reached(records: Records[bytes, bytes]) -> dict[TopicPartition, int] | None:
+    found = records._reached()
+    return None if found is None else {tp: position.offset for tp, _epoch, position in found}
+
+
+@pytest.mark.parametrize("rows", [5, 100, 2 * _BLOCK_ROWS + 1])
+def test_an_iteration_that_was_left_tells_how_far_it_came(rows: int) -> None:
+    first, second = many(rows), many(rows, T1)
+    assert reached(left_after(1, first, second)) == {T0: 101}
+    assert reached(left_after(rows - 1, first, second)) == {T0: 100 + rows - 1}
+    assert reached(left_after(rows, first, second)) == {T0: 100 + rows}
+    assert reached(left_after(rows + 2, first, second)) == {T0: 100 + rows, T1: 102}
+
+
+def test_few_records_tell_it_as_well() -> None:
+    chunk = replace(many(2), columns=FewColumns(b"ab", [row(5), row(6)]))
+    assert reached(left_after(1, chunk)) == {T0: 6}
+
+
+def test_one_that_asked_for_nothing_has_come_nowhere() -> None:
+    records = Records([many(3)])
+    iter(records)
+    assert reached(records) == {}
+
+
+def test_after_all_records_were_taken_nothing_is_left() -> None:
+    for take in (list, Records.values, Records.chunks, Records.to_arrow, lambda records: records[T0]):
+        records = Records([many(3), many(3, T1)])
+        take(records)
+        assert reached(records) is None
+        next(iter(records))
+        assert reached(records) is None, "to look at one again changes nothing"
+    assert reached(left_after(6, many(3), many(3, T1))) is None, "though it did not ask for a seventh"
+    assert reached(Records([many(3)])) is None, "nobody has iterated"
+
+
+def test_a_look_at_the_first_record_is_not_all_of_a_loop() -> None:
+    records = left_after(1, many(3))
+    assert len(list(records)) == 3
+    assert reached(records) is None
+    records = left_after(2, many(3))
+    next(iter(records))
+    assert reached(records) == {T0: 101}, "the newest counts"
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])
+def test_records_in_the_middle_of_an_iteration_can_be_copied(
+    copied: Callable[[Records[bytes, bytes]], Records[bytes, bytes]],
+) -> None:
+    records = left_after(2, many(3))
+    assert list(copied(records)) == list(records)
 
 
 # --- records -------------------------------------------------------------------------------------------------
@@ -399,10 +471,6 @@ def test_values_of_one_length_and_of_several_come_out_whole(values: list[bytes |
     table.validate(full=True)
     assert table["key"].to_pylist() == table["value"].to_pylist() == values
     assert [header["value"] for headers in table["headers"].to_pylist() for header in headers] == values
-
-
-def pickled(given: T) -> T:
-    return cast("T", pickle.loads(pickle.dumps(given)))
 
 
 @pytest.mark.parametrize("few", [True, False])
