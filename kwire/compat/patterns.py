@@ -6,6 +6,10 @@ kwire searches for a pattern anywhere in a name.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
+
+from kwire.consumer.topic_patterns import is_pattern, not_a_name
+from kwire.errors import InvalidArgumentError
 
 _FLAGS = re.compile(r"(\(\?[aiLmsux]+\))*")
 
@@ -20,3 +24,10 @@ def from_the_start(pattern: str) -> re.Pattern[str]:
     flags = _FLAGS.match(pattern)
     end = flags.end() if flags else 0
     return re.compile(rf"{pattern[:end]}\A(?:{pattern[end:]})")
+
+
+def check_no_patterns(topics: object) -> None:
+    """Refuse a name that has the characters of a pattern, and say how a pattern is given to these clients."""
+    for topic in topics if isinstance(topics, Collection) else ():
+        if isinstance(topic, str) and is_pattern(topic):
+            raise InvalidArgumentError(not_a_name(topic, "subscribe(pattern={})"))

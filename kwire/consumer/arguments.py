@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from re import Pattern
 from typing import TypeAlias
 
+from kwire.consumer.topic_patterns import is_pattern, not_a_name
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import MAX_OFFSET, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
@@ -35,8 +35,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LONG_SECONDS = 100
 # Seconds since 1970, of the years 2001 to 2286. Taken for milliseconds, they would be in early 1970.
 AS_SECONDS = range(10**9, 10**10)
-# Kafka allows none of these in the name of a topic.
-_PATTERN_CHARACTERS = re.compile(r"[\^$*+?()\[\]{}|\\]")
 
 
 def milliseconds(timeout: Timeout) -> float:
@@ -113,10 +111,8 @@ def topics_or_pattern(topics: Topics) -> tuple[frozenset[str], Pattern[str] | Su
 def _checked_to_subscribe(topic: object) -> str:
     """A topic's name, and no pattern, which librdkafka takes as text."""
     name = checked_topic(topic)
-    if _PATTERN_CHARACTERS.search(name):
-        raise InvalidArgumentError(
-            f"{name!r} cannot be a topic's name; for all topics that a pattern finds: subscribe(re.compile({name!r}))"
-        )
+    if is_pattern(name):
+        raise InvalidArgumentError(not_a_name(name, "subscribe(re.compile({}))"))
     return name
 
 

@@ -45,6 +45,13 @@ def test_auto_commit_may_be_a_number(cluster: Cluster, module: ModuleType, commi
     assert sum(at.offset for at in cluster.committed("billing").values()) == committed
 
 
+@pytest.mark.parametrize("group", [None, "billing"])
+def test_a_pattern_as_a_topic_is_answered_with_the_argument_for_patterns(cluster: Cluster, group: str | None) -> None:
+    """The advice was kwire's own, subscribe(re.compile(...)), which this consumer refuses."""
+    with pytest.raises(errors.IllegalArgumentError, match=r"subscribe\(pattern='\^orders\.\*'\)"):
+        open_consumer(adapter, cluster, "orders*", group_id=group)
+
+
 @BOTH
 def test_headers_are_plain_tuples(cluster: Cluster, module: ModuleType) -> None:
     cluster.produce("orders", NewRecord(b"6", None, (Header("trace", b"7"), Header("größe", None))), partition=0)

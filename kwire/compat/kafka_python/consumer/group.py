@@ -32,7 +32,7 @@ from kwire.compat.kafka_python.structs import (
     OffsetAndTimestamp,
     TopicPartition,
 )
-from kwire.compat.patterns import from_the_start
+from kwire.compat.patterns import check_no_patterns, from_the_start
 from kwire.compat.record_loop import RecordLoop
 from kwire.compat.times import whole_ms
 from kwire.consumer.arguments import checked_topic
@@ -117,6 +117,7 @@ class KafkaConsumer(PrivateAttributes):
         if topics and pattern:
             raise IllegalStateError("give topics or a pattern, and not both")
         topics = [topics] if isinstance(topics, str) else topics
+        check_no_patterns(topics)
         if self._kwire_consumer.config.group_id is None:
             if pattern or listener is not None:
                 raise IllegalStateError("a pattern and a listener need a group_id")
