@@ -72,9 +72,21 @@ METHODS: Mapping[str, str] = {
 def answers_foreign_calls(facade: C) -> C:
     """A class decorator: the methods of `CALLS` say more of a call that does not fit them."""
     for name in {method for method, _ in CALLS}:
-        setattr(facade, name, _answering(f"{facade.__name__}.{name}", getattr(facade, name)))
+        hints = {keyword: hint for (method, keyword), hint in CALLS.items() if method == name}
+        setattr(facade, name, _answering(f"{facade.__name__}.{name}", getattr(facade, name), hints))
     facade.poll = _answering_poll(facade.poll)  # type: ignore[attr-defined]  # each facade has it
     return facade
+
+
+def answers_foreign_keywords(method: str, hints: Mapping[str, str]) -> Callable[[C], C]:
+    """A class decorator: one method says more of a keyword that it does not have."""
+
+    def answering(owner: C) -> C:
+        full_name = owner.__name__ if method == "__init__" else f"{owner.__name__}.{method}"
+        setattr(owner, method, _answering(full_name, getattr(owner, method), hints))
+        return owner
+
+    return answering
 
 
 def _answering_poll(method: Callable[..., T]) -> Callable[..., T]:
@@ -90,15 +102,13 @@ def _answering_poll(method: Callable[..., T]) -> Callable[..., T]:
     return poll
 
 
-def _answering(full_name: str, method: Callable[P, T]) -> Callable[P, T]:
-    name = full_name.rpartition(".")[2]
-
+def _answering(full_name: str, method: Callable[P, T], hints: Mapping[str, str]) -> Callable[P, T]:
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(*args, **kwargs)
         except TypeError as error:
-            if (hint := _hint(name, method, args, kwargs)) is None:
+            if (hint := _hint(hints, method, args, kwargs)) is None:
                 raise
             refusal = str(error).partition(". Did you mean ")[0]  # what Python guesses from 3.13 on; this is known
             refusal = refusal.replace(f"{method.__qualname__}()", f"{full_name}()")  # no class that users do not know
@@ -108,13 +118,16 @@ def _answering(full_name: str, method: Callable[P, T]) -> Callable[P, T]:
 
 
 def _hint(
-    name: str, method: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+    hints: Mapping[str, str],
+    method: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
 ) -> str | None:
     """None if the call does fit: then the error is not about it."""
     try:
         inspect.signature(method).bind(*args, **kwargs)
     except TypeError:
-        return next((CALLS[name, key] for key in kwargs if (name, key) in CALLS), CALLS.get((name, "")))
+        return next((hints[keyword] for keyword in kwargs if keyword in hints), hints.get(""))
     return None
 
 

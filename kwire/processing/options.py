@@ -13,19 +13,13 @@ from kwire.consumer.listener import uncallable_with
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.model import K, V
 from kwire.processing.ordered_queues import Ordering
-from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry
+from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry, check_number
 from kwire.processing.workers import BatchHandler, Handler, Item
 from kwire.unfinished import is_coroutine, is_generator
 
-_MORE_THAN_NOTHING = (
-    "workers",
-    "commit_interval",
-    "batch_size",
-    "rate_limit",
-    "max_buffered_records",
-    "max_buffered_bytes",
-    "watchdog",
-)
+_MORE_THAN_NOTHING = ("workers", "commit_interval", "max_buffered_records", "max_buffered_bytes", "watchdog")
+_NONE_OR_MORE = ("batch_size", "rate_limit")
+_UNITS = {"rate_limit": "records a second", "commit_interval": "seconds", "watchdog": "seconds"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,18 +47,17 @@ class ProcessorOptions(Generic[K, V]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_async", is_coroutine(self.handler))
-        for name in _MORE_THAN_NOTHING:
+        for name in (*_MORE_THAN_NOTHING, *(name for name in _NONE_OR_MORE if getattr(self, name) is not None)):
             number = getattr(self, name)
-            if number is not None and number <= 0:
+            check_number(name, number, _UNITS.get(name))
+            if not number > 0:  # also true of NaN
                 raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
         if not isinstance(self.retry, Retry):
             raise InvalidArgumentError(f"retry is {self.retry!r}: it has to be a Retry, such as Retry(max_attempts=3)")
         if self.backend not in ("asyncio", "trio"):
             raise InvalidArgumentError(f"backend is {self.backend!r}: it has to be 'asyncio' or 'trio'")
-        if self.is_async and self.executor is not None:
-            raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
-        if isinstance(self.executor, ProcessPoolExecutor):
-            self._check_picklable()
+        if self.executor is not None:
+            self._check_executor(self.executor)
         self._check_is_function("handler", self.handler, 1)
         if not isinstance(self.on_failure, OnFailure):
             self._check_is_function("on_failure", self.on_failure, 2)
@@ -88,6 +81,17 @@ class ProcessorOptions(Generic[K, V]):
                 "front of older ones: make it without, or say with key_order_within_ranges=True that the order within "
                 "what is new, and within what is being caught up with, is enough"
             )
+
+    def _check_executor(self, executor: Executor) -> None:
+        if self.is_async:
+            raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
+        if not callable(getattr(executor, "submit", None)):
+            raise InvalidArgumentError(
+                f"executor is {executor!r}: it has to be a concurrent.futures.Executor; workers= says how many records "
+                "are handled at once"
+            )
+        if isinstance(executor, ProcessPoolExecutor):
+            self._check_picklable()
 
     def _check_is_function(self, name: str, function: object, arguments: int) -> None:
         if why := uncallable_with(function, arguments):

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from numbers import Real
 from typing import TypeAlias, TypeVar
 
 from kwire.clock import Backoff
+from kwire.consumer.foreign_calls import answers_foreign_keywords
 from kwire.errors import InvalidArgumentError, RecordDeserializationError
 from kwire.model import K, Record, V
 
 E = TypeVar("E", bound=Enum)
+
+_WAIT = "backoff= is how many seconds are waited after the first failure; it doubles with each"
+_FOREIGN: Mapping[str, str] = {
+    **dict.fromkeys(("attempts", "tries", "stop"), "max_attempts= counts the first attempt, too"),
+    **dict.fromkeys(("retries", "max_retries", "max_tries"), "max_attempts= counts the first attempt, too"),
+    **dict.fromkeys(("delay", "initial_delay", "base_delay", "initial_backoff", "wait", "backoff_base"), _WAIT),
+    **dict.fromkeys(("max_delay", "max_backoff", "backoff_ms", "delay_ms"), "backoff= and backoff_max= are in seconds"),
+    **dict.fromkeys(("multiplier", "factor", "exponent"), "each wait is twice as long as the one before"),
+    "jitter": "each wait is up to 20 % shorter or longer",
+    **dict.fromkeys(("on", "exceptions", "retry_on"), "every exception is tried again but those that terminal= names"),
+}
 
 
 def one_of(kind: type[E], name: str, given: object) -> E:
@@ -25,6 +38,12 @@ def one_of(kind: type[E], name: str, given: object) -> E:
     except ValueError:
         valid = ", ".join(repr(member.value) for member in kind)
         raise InvalidArgumentError(f"{name} is {given!r}: it has to be one of {valid}") from None
+
+
+def check_number(name: str, given: object, unit: str | None = None) -> None:
+    """Refuse what is no number. Raises: InvalidArgumentError."""
+    if not isinstance(given, Real):
+        raise InvalidArgumentError(f"{name} is {given!r}: it has to be a number" + (f" of {unit}" if unit else ""))
 
 
 class OnFailure(Enum):
@@ -53,6 +72,7 @@ attempts the processor stops with a `WorkerError`. A record that cannot be deser
 value that failed; the error is its `RecordDeserializationError`, with the raw bytes of both."""
 
 
+@answers_foreign_keywords("__init__", _FOREIGN)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """How often a record is tried, and how long is waited in between: exponential, with 20 % jitter.
@@ -71,6 +91,10 @@ class Retry:
     _delays: Backoff = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name in ("backoff", "backoff_max"):
+            check_number(name, getattr(self, name), "seconds")
+        if self.max_attempts is not None:
+            check_number("max_attempts", self.max_attempts)
         if self.max_attempts is not None and self.max_attempts < 1:
             raise InvalidArgumentError(f"max_attempts is {self.max_attempts}: each record is tried once at least")
         if self.backoff < 0 or self.backoff_max < self.backoff:

@@ -9,6 +9,7 @@ thread does is `ProcessorLoop`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Generic, Literal
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.consumer.event_loops import run_awaiting, running_loop
+from kwire.consumer.foreign_calls import answers_foreign_keywords
 from kwire.consumer.host import Joinable, current_host
 from kwire.consumer.steps import Steps, Wait
 from kwire.consumer.sync import Consumer
@@ -38,6 +40,22 @@ if TYPE_CHECKING:
     from kwire.description.processor_description import ProcessorDescription
 
 
+_FAILED = 'on_failure= is "stop", "skip", or a function of (record, error)'
+_TRIED = "retry=Retry(max_attempts=...) says how often a record is tried"
+_FOREIGN: Mapping[str, str] = {
+    **dict.fromkeys(("concurrency", "max_concurrency", "max_workers", "num_workers", "threads"), "workers="),
+    **dict.fromkeys(("on_error", "error_handler", "on_exception", "dead_letter", "dlq"), _FAILED),
+    **dict.fromkeys(("retries", "max_retries", "max_attempts", "backoff"), _TRIED),
+    **dict.fromkeys(("batch", "max_batch_size"), "batch_size="),
+    "pool": "executor=",
+    **dict.fromkeys(("order", "order_by"), 'ordering= is "partition", "key" or "none"'),
+    **dict.fromkeys(("rate", "max_rate", "records_per_second"), "rate_limit= is how many records a second"),
+    "commit_interval_ms": "commit_interval= is in seconds",
+    "group_id": "the consumer has the settings; a Processor is made with it",
+}
+
+
+@answers_foreign_keywords("__init__", _FOREIGN)
 class Processor(Generic[K, V]):
     """Handles many records at once, in order where order is wanted, and commits what is done.
 

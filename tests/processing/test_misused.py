@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 import pytest
 
 from kwire import AsyncConsumer, Consumer, Record, TopicPartition
 from kwire.errors import ConcurrentModificationError, IllegalStateError, InvalidArgumentError
-from kwire.processing import Processor
+from kwire.processing import Processor, Retry
 from kwire.testing import Cluster
 
 BytesRecord: TypeAlias = Record[bytes, bytes]
@@ -84,6 +87,80 @@ def test_another_kind_of_consumer_is_refused_at_once() -> None:
             await consumer.close(0.0)
 
     asyncio.run(make())
+
+
+@pytest.mark.parametrize(
+    ("argument", "given", "answer"),
+    [
+        ("workers", "4", "workers is '4': it has to be a number$"),
+        ("workers", None, "workers is None: it has to be a number$"),
+        ("batch_size", [], r"batch_size is \[\]: it has to be a number$"),
+        ("rate_limit", "5/s", "rate_limit is '5/s': it has to be a number of records a second"),
+        ("rate_limit", math.nan, "rate_limit is nan: it has to be more than 0"),
+        ("commit_interval", timedelta(seconds=5), r"commit_interval is .*: it has to be a number of seconds"),
+        ("watchdog", None, "watchdog is None: it has to be a number of seconds"),
+        ("executor", 3, r"executor is 3: .* concurrent\.futures\.Executor; workers="),
+    ],
+)
+def test_an_argument_of_another_type_is_refused_with_what_it_has_to_be(
+    new_consumer: NewConsumer, argument: str, given: object, answer: str
+) -> None:
+    """Some were told of '<=', and some ended the processor when it ran."""
+    arguments: Any = {argument: given}
+    with pytest.raises(InvalidArgumentError, match=answer):
+        Processor(new_consumer(), print, **arguments)
+
+
+@pytest.mark.parametrize("argument", ["max_attempts", "backoff", "backoff_max"])
+def test_so_is_one_of_a_retry(argument: str) -> None:
+    arguments: Any = {argument: "3"}
+    with pytest.raises(InvalidArgumentError, match=f"{argument} is '3': it has to be a number"):
+        Retry(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "answer"),
+    [
+        ("concurrency", "workers=$"),
+        ("max_workers", "workers=$"),
+        ("on_error", r"on_failure= is .*a function of \(record, error\)$"),
+        ("max_retries", r"retry=Retry\(max_attempts=\.\.\.\)"),
+    ],
+)
+def test_an_argument_of_other_libraries_is_answered_with_that_of_kwire(
+    new_consumer: NewConsumer, keyword: str, answer: str
+) -> None:
+    arguments: Any = {keyword: 3}
+    with pytest.raises(TypeError, match=rf"^Processor\(\) got .* '{keyword}'; in kwire: {answer}"):
+        Processor(new_consumer(), print, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("keyword", "answer"),
+    [
+        ("attempts", "max_attempts= counts"),
+        ("delay", "backoff= is how many seconds"),
+        ("initial_delay", "backoff= is how many seconds"),
+        ("max_delay", "backoff= and backoff_max= are in seconds"),
+    ],
+)
+def test_so_is_one_for_retries(keyword: str, answer: str) -> None:
+    arguments: Any = {keyword: 3}
+    with pytest.raises(TypeError, match=rf"^Retry\(\) got .* '{keyword}'; in kwire: {answer}"):
+        Retry(**arguments)
+
+
+def test_an_argument_that_nobody_has_is_just_unexpected(new_consumer: NewConsumer) -> None:
+    arguments: Any = {"nothing": 3}
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nothing'$"):
+        Processor(new_consumer(), print, **arguments)
+    with pytest.raises(TypeError, match=r"unexpected keyword argument 'nothing'$"):
+        Retry(**arguments)
+
+
+def test_the_signatures_have_no_arguments_of_others() -> None:
+    assert not [each for each in inspect.signature(Processor).parameters.values() if each.kind is each.VAR_KEYWORD]
+    assert list(inspect.signature(Retry).parameters) == ["max_attempts", "backoff", "backoff_max", "terminal"]
 
 
 def test_a_second_cancellation_waits_for_nobody(
