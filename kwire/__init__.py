@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kwire.config import ConsumerConfig
 from kwire.config.properties import load_properties
 from kwire.consumer.access import ThreadAccessKey
@@ -164,3 +166,15 @@ __all__ = [
     "WakeupError",
     "WorkerError",
 ]
+
+
+if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept every misspelt name
+
+    def __getattr__(name: str) -> object:
+        """Says of other clients' names what there is in their place. `from kwire import` would hide the text of an
+        AttributeError."""
+        from kwire.other_names import instead_of
+
+        if (instead := instead_of(name, __all__)) is not None:
+            raise ImportError(f"kwire has no {name}: {instead}", name=__name__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
