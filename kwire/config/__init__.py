@@ -16,7 +16,7 @@ from kwire.config.choices import (
     SecurityProtocol,
     TlsVersion,
 )
-from kwire.config.consumer_config import SETTINGS, ConsumerConfig, parse_setting
+from kwire.config.consumer_config import NO_BROKERS, SETTINGS, ConsumerConfig, parse_setting
 from kwire.config.credentials_provider import CredentialsAnswer, CredentialsProvider
 from kwire.config.deserializers import AnyDeserializer, Deserialize, Deserializer
 from kwire.config.docs import SettingDoc, docs
@@ -31,6 +31,7 @@ from kwire.config.token_provider import OAuthToken, TokenAnswer, TokenProvider, 
 from kwire.config.unsecured_token import unsecured_claims, unsecured_extensions
 
 __all__ = [
+    "NO_BROKERS",
     "ClientDnsLookup",
     "ConsumerConfig",
     "CredentialsAnswer",

@@ -66,6 +66,10 @@ def _group_id() -> Parser[str | None]:
     return Parser(read, "text that is not blank, or None to read without a group")
 
 
+NO_BROKERS = "bootstrap_servers is missing; name at least one broker, as in localhost:9092"
+"""The text of an error."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerConfig(SecurityConfig):
     """All settings of a consumer, with values that are valid each and together. Make one with `of`."""
@@ -290,7 +294,7 @@ class ConsumerConfig(SecurityConfig):
 
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
-            raise ConfigError("bootstrap_servers is missing; name at least one broker, as in localhost:9092")
+            raise ConfigError(NO_BROKERS)
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be below "

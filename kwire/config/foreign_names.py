@@ -2,7 +2,8 @@
 
 Three things may become of one: it is taken as the setting of kwire's that does the same; it is left out, as it has no
 effect here at this value; or it is refused, with kwire's way to do what it does. The tables, one for each family of
-clients, are beside this module. A name is looked up with underscores for dots, so both spellings are found.
+clients and one for guesses, are beside this module. A name is looked up with underscores for dots, so both spellings
+are found.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Mapping
 
 from kwire.config.foreign_names import ForeignName, by_snake_name
+from kwire.config.guessed_names import GUESSED
 from kwire.config.java_names import JAVA, JAVA_PRODUCER
 from kwire.config.librdkafka_names import LIBRDKAFKA
 from kwire.config.parsers import BadValueError
@@ -17,7 +18,7 @@ from kwire.errors import ConfigError
 
 log = logging.getLogger("kwire.config")
 
-FOREIGN = by_snake_name(JAVA, REGISTRY, LIBRDKAFKA, PYTHON_CLIENTS, JAVA_PRODUCER)
+FOREIGN = by_snake_name(JAVA, REGISTRY, LIBRDKAFKA, PYTHON_CLIENTS, JAVA_PRODUCER, GUESSED)
 
 
 def snake_case_names(

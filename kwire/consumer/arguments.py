@@ -14,6 +14,7 @@ from datetime import UTC, datetime, timedelta
 from re import Pattern
 from typing import TypeAlias
 
+from kwire.config import NO_BROKERS
 from kwire.consumer.topic_patterns import is_pattern, not_a_name
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import MAX_OFFSET, OffsetAndMetadata, SubscriptionPattern, TopicPartition
@@ -77,7 +78,19 @@ def topics_and_config(
         if config is not None:
             raise ConfigError("a dictionary of settings is given twice, as the first argument and as config=; give one")
         config, given = given[0], given[1:]
+    for topic in given:
+        if topic and isinstance(topic, list | tuple | set) and all(isinstance(name, str) for name in topic):
+            one_by_one = ", ".join(map(repr, topic))
+            raise InvalidArgumentError(f"a topic name must be a str, not {topic!r}; give them one by one: {one_by_one}")
     return tuple(map(_checked_to_subscribe, given)), config
+
+
+def hint_at_file(error: Exception, topics: Iterable[object]) -> None:
+    """Where an error says that there are no brokers, and a topic looks like the file that has them, say so."""
+    file = next((topic for topic in topics if isinstance(topic, str) and topic.endswith(".properties")), None)
+    if file is not None and str(error) == NO_BROKERS:
+        instead = f"for a file of settings: Consumer(load_properties({file!r}))"
+        error.args = (f"{NO_BROKERS}; {file!r} is taken for a topic's name; {instead}",)
 
 
 def checked_topic(topic: object) -> str:
@@ -133,6 +146,9 @@ def checked_partitions(partitions: Iterable[TopicPartition]) -> frozenset[TopicP
 
 def checked_position(partition: TopicPartition, position: object) -> OffsetAndMetadata:
     """Where to seek to, or what to commit: any whole number will do (numpy's too), or a whole OffsetAndMetadata."""
+    if isinstance(position, datetime):
+        look_up = "offsets_for_times({partition: time}) looks up the first offset of a time"
+        raise InvalidArgumentError(f"the offset for {partition} must be a whole number, not {position!r}; {look_up}")
     if not isinstance(position, OffsetAndMetadata):
         return OffsetAndMetadata(_whole_number(f"the offset for {partition}", position, MAX_OFFSET))
     offset = _whole_number(f"the offset for {partition}", position.offset, MAX_OFFSET)

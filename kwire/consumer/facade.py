@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, NoReturn, ParamSpec, Pro
 
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
-from kwire.consumer.arguments import Timeout, milliseconds, topics_and_config
+from kwire.consumer.arguments import Timeout, hint_at_file, milliseconds, topics_and_config
 from kwire.consumer.foreign_calls import no_such_attribute
 from kwire.consumer.forks import look_for_fork, not_picklable
 from kwire.consumer.session import ConsumerSession
@@ -101,6 +101,7 @@ class Facade(ABC, Generic[K, V]):
             self._begin(ConsumerConfig.of(config, **cast("AllSettings", settings)), names)
         except (ConfigError, InvalidArgumentError) as error:
             # Tools that report errors send what frames hold, and these hold passwords as they were given.
+            hint_at_file(error, topics)
             topics, config, settings = (), None, {}
             raise error.with_traceback(None) from error.__cause__
 

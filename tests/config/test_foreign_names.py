@@ -113,6 +113,27 @@ def test_what_is_the_same_is_taken(name: str, value: object, setting: str, expec
     assert getattr(of({name: value}), setting) == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "answer"),
+    [
+        ("topics", ["orders"], "topics come first, without a name"),
+        ("topic", "orders", "topics come first, without a name"),
+        ("topics", [], "topics come first, without a name"),
+        ("brokers", "b:1", "bootstrap_servers"),
+        ("servers", "b:1", "bootstrap_servers"),
+        ("from_beginning", True, 'auto_offset_reset="earliest"'),
+        ("timeout", 1.0, r"poll\(timeout\) takes it, in seconds"),
+        ("poll_timeout", 1.0, r"poll\(timeout\) takes it, in seconds"),
+        ("on_assigned", print, r"subscribe\(\)"),
+        ("last", 5, "start=-5"),
+    ],
+)
+def test_what_people_try_first_is_answered_too(name: str, given: object, answer: str) -> None:
+    """`timeout` was taken for a misspelt close_timeout_ms."""
+    with pytest.raises(ConfigError, match=f"^kwire has no setting '{name}': .*{answer}"):
+        of({name: given})
+
+
 def test_a_dictionary_of_confluent_kafka_works_as_it_is() -> None:
     config = ConsumerConfig.of(
         {

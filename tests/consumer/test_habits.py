@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,13 @@ def test_a_pattern_as_text_says_how_patterns_are_given(consumer: Consumer, patte
         consumer.subscribe(pattern)
     with pytest.raises(InvalidArgumentError, match=r"subscribe\(re\.compile\("):
         Consumer(pattern, bootstrap_servers="localhost:1")
+
+
+def test_a_time_to_seek_to_says_how_times_are_looked_up(consumer: Consumer) -> None:
+    consumer.assign([TP])
+    yesterday: Any = datetime.now(UTC) - timedelta(days=1)
+    with pytest.raises(InvalidArgumentError, match=r"offsets_for_times\(\{partition: time\}\)"):
+        consumer.seek(TP, yesterday)
 
 
 @pytest.mark.parametrize(

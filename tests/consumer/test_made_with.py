@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from kwire import Consumer, TopicPartition
+from kwire import Consumer, TopicPartition, read
 from kwire.errors import ConfigError, InvalidArgumentError
 
 SERVERS = "localhost:1"
@@ -45,6 +47,23 @@ def test_a_dictionary_behind_the_topics_is_refused_without_being_shown() -> None
 def test_a_topic_that_is_no_text_is_refused_before_anything_is_started() -> None:
     with pytest.raises(InvalidArgumentError, match=r"a topic name must be a str, not \['orders'\]"):
         Consumer(["orders"], bootstrap_servers=SERVERS)  # type: ignore[call-overload]  # the same
+
+
+@pytest.mark.parametrize("topics", [["orders", "refunds"], ("orders", "refunds")])
+def test_a_list_of_topics_is_answered_with_how_they_are_given(topics: object) -> None:
+    given: Any = topics
+    with pytest.raises(InvalidArgumentError, match=r"; give them one by one: 'orders', 'refunds'$"):
+        Consumer(given, bootstrap_servers=SERVERS)
+    with pytest.raises(InvalidArgumentError, match=r"; give them one by one: 'orders', 'refunds'$"):
+        read(given, bootstrap_servers=SERVERS)
+
+
+def test_a_file_of_settings_as_a_topic_is_answered_with_how_it_is_read() -> None:
+    """It said only that there are no brokers, which the file has."""
+    with pytest.raises(ConfigError, match=r"is missing; .*: Consumer\(load_properties\('c\.properties'\)\)$"):
+        Consumer("c.properties", "orders", group_id="billing")
+    with pytest.raises(ConfigError, match=r"as in localhost:9092$"):
+        Consumer("orders")
 
 
 def test_its_repr_says_how_many_partitions_it_has() -> None:
