@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Concatenate, Generic, NoReturn, ParamSpec, Pro
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, hint_at_file, milliseconds, topics_and_config
-from kwire.consumer.foreign_calls import no_such_attribute
+from kwire.consumer.foreign_calls import METHODS
 from kwire.consumer.forks import look_for_fork, not_picklable
 from kwire.consumer.session import ConsumerSession
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.events import CommitCallback
+from kwire.fetching.foreign_attributes import no_such_attribute
 from kwire.metrics import MetricName
 from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, Partitions, TopicPartition, V
 from kwire.parallel_rebalance.metrics import metrics_of
@@ -358,7 +359,7 @@ class Facade(ABC, Generic[K, V]):
     if not TYPE_CHECKING:  # to a type checker, it would make every name one of the consumer's
 
         def __getattr__(self, name: str) -> NoReturn:
-            raise no_such_attribute(self, name)
+            raise no_such_attribute(self, name, METHODS)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(not_picklable(self))

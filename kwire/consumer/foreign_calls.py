@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Mapping
 from typing import ParamSpec, TypeVar
 
@@ -129,15 +128,3 @@ def _hint(
     except TypeError:
         return next((hints[keyword] for keyword in kwargs if keyword in hints), hints.get(""))
     return None
-
-
-def no_such_attribute(owner: object, name: str) -> AttributeError:
-    """What is raised for a name that a consumer does not have."""
-    in_snake_case = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
-    if name in METHODS:
-        hint = f"; in kwire: {METHODS[name]}"
-    elif in_snake_case != name and hasattr(type(owner), in_snake_case):
-        hint = f"; in kwire: {in_snake_case}"
-    else:
-        hint = ""
-    return AttributeError(f"{type(owner).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=owner)

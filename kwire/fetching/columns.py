@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import chain
 from operator import length_hint
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Generic, NoReturn
 
 from kwire.model import Cursor, K, OffsetAndMetadata, Record, TopicPartition, V
 
@@ -307,6 +307,13 @@ class Records(Generic[K, V]):
         from kwire.fetching.arrow import to_polars
 
         return to_polars(self._all(), key, value)
+
+    if not TYPE_CHECKING:  # to a type checker, it would make every name one of the records'
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from kwire.fetching.foreign_attributes import OF_RECORDS, no_such_attribute
+
+            raise no_such_attribute(self, name, OF_RECORDS)
 
     def _all(self) -> tuple[PartitionRecords[K, V], ...]:
         self._is_taken = True

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import pytest
 
-from kwire import AsyncConsumer, Consumer, TopicPartition
+from kwire import AsyncConsumer, Consumer, Records, TopicPartition
 from kwire.consumer.foreign_calls import CALLS, METHODS
+from kwire.fetching.foreign_attributes import OF_RECORDS
 
 TP = TopicPartition("orders", 0)
 
@@ -94,6 +97,26 @@ def test_the_signature_of_poll_has_no_keywords_of_others() -> None:
 def test_a_method_of_another_client_names_that_of_kwire(using: Callable[[Call], None], name: str, answer: str) -> None:
     with pytest.raises(AttributeError, match=rf"has no attribute '{name}'; in kwire: .*{answer}"):
         using(lambda consumer: getattr(consumer, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("error", r"poll\(\) raises errors"),
+        ("value", r"poll\(\) returns many records, and each has it"),
+        ("items", r"for partition in records\.partitions\(\)"),
+        ("isEmpty", "is_empty$"),
+    ],
+)
+def test_so_does_an_attribute_of_what_another_client_polls(name: str, answer: str) -> None:
+    with pytest.raises(AttributeError, match=rf"^'Records' object has no attribute '{name}'; in kwire: {answer}"):
+        getattr(Records(), name)
+
+
+def test_records_without_a_name_can_be_copied_and_asked_for_it() -> None:
+    assert not hasattr(Records(), "nothing")
+    assert len(copy.copy(Records())) == len(pickle.loads(pickle.dumps(Records()))) == 0
+    assert [name for name in OF_RECORDS if hasattr(Records, name)] == []
 
 
 @BOTH
