@@ -7,6 +7,7 @@ import copy
 import inspect
 import pickle
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeAlias
 
 import pytest
@@ -111,6 +112,26 @@ def test_a_method_of_another_client_names_that_of_kwire(using: Callable[[Call], 
 def test_so_does_an_attribute_of_what_another_client_polls(name: str, answer: str) -> None:
     with pytest.raises(AttributeError, match=rf"^'Records' object has no attribute '{name}'; in kwire: {answer}"):
         getattr(Records(), name)
+
+
+def test_a_with_of_the_other_kind_names_the_right_one() -> None:
+    """Python says only that the object does not support it, up to 3.13."""
+    blocking: Any = Consumer(bootstrap_servers="localhost:1")
+    awaiting: Any = AsyncConsumer(bootstrap_servers="localhost:1")
+
+    async def enter() -> None:
+        async with blocking:
+            pass
+
+    with pytest.raises(AttributeError, match=r"^'Consumer' object is used in a `with` statement"):
+        asyncio.run(enter())
+    with pytest.raises(AttributeError, match=r"^'AsyncConsumer' object is used in an `async with` statement"), awaiting:
+        pass
+    assert not hasattr(blocking, "__aenter__")
+    assert not isinstance(blocking, AbstractAsyncContextManager)
+    assert not isinstance(awaiting, AbstractContextManager)
+    blocking.close()
+    asyncio.run(awaiting.close())
 
 
 def test_records_without_a_name_can_be_copied_and_asked_for_it() -> None:
