@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperCommand
 
+from kwire.cli.usage_hints import HintingGroup
+
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
 
@@ -33,9 +35,10 @@ class PlainCommand(TyperCommand):
 
 
 def make_plain(commands: typer.Typer) -> None:
-    """Give all commands and their subcommands help of this form."""
+    """Give all commands and their subcommands help of this form, and errors that say what was meant."""
     for command in commands.registered_commands:
         command.cls = PlainCommand
     for group in commands.registered_groups:
+        group.cls = HintingGroup
         if group.typer_instance is not None:
             make_plain(group.typer_instance)

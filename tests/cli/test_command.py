@@ -17,6 +17,7 @@ import kwire.cli
 from kwire import speedups
 from kwire.cli.commands import app
 from kwire.cli.show_config import layout, table
+from kwire.cli.usage_hints import _INSTEAD
 from kwire.config import SETTINGS, SettingDoc, docs
 from kwire.version import __version__
 
@@ -50,6 +51,37 @@ def test_version_and_whether_there_is_a_module_in_c(
 def test_help(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str]) -> None:
     assert run(monkeypatch, *arguments) == 0
     assert "Usage: kwire" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "answer"),
+    [
+        (["topics", "-b", "b:1"], "No such option: -b. Options come after a command, as in 'kwire topics list -b'"),
+        (["groups", "-b", "b:1", "list"], "Options come after a command, as in 'kwire groups list -b'"),
+        (["-b", "b:1", "consume"], "Options come after a command, as in 'kwire consume -b'"),
+        (["lag"], "No such command 'lag'. Did you mean 'kwire groups describe'?"),
+        (["groups", "lag"], "No such command 'lag'. Did you mean 'kwire groups describe'?"),
+        (["watch"], "No such command 'watch'. Did you mean 'kwire groups watch'?"),
+        (["tail", "orders"], "No such command 'tail'. Did you mean 'kwire consume'?"),
+        (["topics", "--nothing"], "No such option: --nothing"),
+        (["consume", "--zz"], "No such option: --zz"),
+        (["nothing"], "No such command 'nothing'."),
+    ],
+)
+def test_a_command_that_is_missing_or_elsewhere_is_named(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], arguments: list[str], answer: str
+) -> None:
+    """`kwire topics -b` has no such option, but `kwire topics list` has."""
+    assert run(monkeypatch, *arguments) == 2
+    assert capfd.readouterr().err.rstrip().endswith(answer)
+
+
+@pytest.mark.parametrize("path", _INSTEAD.values())
+def test_the_commands_that_take_the_place_of_others_are_there(path: str) -> None:
+    found: object = get_command(app)
+    for name in path.split():
+        assert isinstance(found, TyperGroup)
+        found = found.commands[name]
 
 
 def test_help_says_where_consume_begins(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,64 @@
+"""Errors of a command line that names no command, or one that is not there: they say which was meant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from typer._click import Command, Context
+
+# What other tools call it.
+_INSTEAD: Mapping[str, str] = {
+    "lag": "groups describe",
+    **dict.fromkeys(("read", "tail", "cat", "get"), "consume"),
+    **dict.fromkeys(("write", "send", "publish"), "produce"),
+    **dict.fromkeys(("ping", "check"), "doctor"),
+    "settings": "config",
+}
+
+
+class HintingGroup(TyperGroup):
+    """A command that has only subcommands."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            option = getattr(error, "option_name", None)
+            if found := _with_option(self, option):
+                example = f"{ctx.command_path} {found} {option}"
+                _say(error, f"No such option: {option}. Options come after a command, as in '{example}'")
+            raise
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            root = ctx.find_root()
+            meant = _INSTEAD.get(args[0], args[0])
+            if found := [path for path in _paths(root.command) if path == meant or path.endswith(f" {meant}")]:
+                paths = ", ".join(f"'{root.command_path} {path}'" for path in found)
+                _say(error, f"No such command '{args[0]}'. Did you mean {paths}?")
+            raise
+
+
+def _say(error: Exception, text: str) -> None:
+    """Typer brings its own click, or takes another, so the class of its errors has no one name."""
+    if hasattr(error, "message"):
+        error.message = text
+
+
+def _with_option(group: TyperGroup, option: str | None) -> str | None:
+    """The first subcommand that has this option."""
+    return next((name for name, each in group.commands.items() if any(option in p.opts for p in each.params)), None)
+
+
+def _paths(command: Command, path: str = "") -> Iterator[str]:
+    if path:
+        yield path
+    if isinstance(command, TyperGroup):
+        for name, each in command.commands.items():
+            yield from _paths(each, f"{path} {name}".strip())
