@@ -47,6 +47,23 @@ class NewRecord:
     timestamp_ms: int | None = None
 
 
+def one_record(given: Sequence[NewRecord | bytes], value: bytes | None, key: bytes | None) -> NewRecord:
+    """The one record whose value and key are given as a producer has them.
+
+    Args:
+        given: The value, if it has no name.
+        value: The value; None beside `given`, or for a record without one.
+        key: None for none.
+
+    Raises:
+        InvalidArgumentError: There are several.
+    """
+    (one,) = given if len(given) == 1 else (None,)
+    if len(given) > 1 or isinstance(one, NewRecord) or (one is not None and value is not None):
+        raise InvalidArgumentError("value= and key= are of one record; give several as NewRecord(value, key)")
+    return NewRecord(value if one is None else one, key)
+
+
 class ChecksummedFields(NamedTuple):
     """The part of a batch's header that its checksum covers, in wire order."""
 

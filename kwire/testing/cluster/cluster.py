@@ -20,7 +20,7 @@ import trio
 from kwire.config.endpoints import Endpoint
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.testing.cluster.access import EVERYBODY, AccessRule, Resource, operation_named
-from kwire.testing.cluster.batches import NewRecord
+from kwire.testing.cluster.batches import NewRecord, one_record
 from kwire.testing.cluster.handlers import handlers
 from kwire.testing.cluster.releases import LATEST, release_named
 from kwire.testing.cluster.sasl.scram import MIN_ITERATIONS
@@ -418,14 +418,25 @@ class Cluster:
         """Give the topic more partitions, this many in all."""
         self._do(lambda: self._state.grow_topic(name, partitions))
 
-    def produce(self, topic: str, *records: NewRecord | bytes, partition: int = 0) -> int:
+    def produce(
+        self,
+        topic: str,
+        *records: NewRecord | bytes,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        partition: int = 0,
+    ) -> int:
         """Write records, or values, straight into the log, as one batch. Returns the offset of the first.
 
+        As producers have it, one record may be given as `value=` and `key=`.
+
         Raises:
-            InvalidArgumentError: There is no such partition, no records, or something that is no record.
+            InvalidArgumentError: There is no such partition, no records, or something that is no record; or a key is
+                given with several.
             RecordsRefusedError: Kafka would not append them, such as records without a key to a compacted topic.
         """
-        return self._do(lambda: self._state.produce(topic, partition, records))
+        rows = records if value is None and key is None else (one_record(records, value, key),)
+        return self._do(lambda: self._state.produce(topic, partition, rows))
 
     def delete_records(self, topic: str, partition: int, offset: int) -> None:
         """Delete the records before `offset`."""
