@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
+from kwire.consumer.topic_patterns import is_pattern, not_a_name
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import PartitionInfo, TopicPartition
 
@@ -44,7 +45,7 @@ class TopicChoice:
             include: Patterns that match a whole name, as Kafka's console consumer has them.
 
         Raises:
-            ConfigError: There are none, or one is no regular expression.
+            ConfigError: There are none, one is no regular expression, or a pattern does not begin with ^.
         """
         names = [
             name.strip() for text in given for name in ([text] if text.startswith("^") else text.split(",")) if name
@@ -54,6 +55,8 @@ class TopicChoice:
         patterns += [f"^(?:{_without_commas(text)})$" for text in include]
         if not plain and not patterns:
             raise ConfigError("which topic? Name one, or several, or a pattern such as '^orders'")
+        for name in filter(is_pattern, plain):
+            raise ConfigError(not_a_name(name, "begin it with ^, as in {}"))
         return cls(plain, _compiled(patterns) if patterns else None)
 
     @property

@@ -53,6 +53,13 @@ def test_names_and_patterns(given: list[str], include: list[str], partitions: li
     assert sorted(found(*given, include=include)) == partitions
 
 
+@pytest.mark.parametrize("given", ["orders*", "orders|refunds", "bills,orders*"])
+def test_a_pattern_without_its_mark_says_how_it_is_written(given: str) -> None:
+    """It was taken for the name of one topic, which is not valid."""
+    with pytest.raises(ConfigError, match=r"cannot be a topic's name; .*: begin it with \^, as in '\^\(?orders"):
+        TopicChoice.of([given])
+
+
 def test_partitions_are_of_each_topic() -> None:
     assert found("orders", "bills", numbers=[0]) == ["orders-0", "bills-0"]
     with pytest.raises(InvalidArgumentError, match="topic 'bills' has no partition 1; it has 1, from 0 on"):
