@@ -1,7 +1,7 @@
 """What the application was handed: the one record of positions that the application thread owns.
 
 The last poll's records count as delivered when the application comes back: with the next poll, with a commit of all
-that was returned, or when it closes. Until then no auto-commit may cover them, except those in front of offsets that it
+that was returned, or when it closes; then without those behind the one at which it left an iteration. Until then no auto-commit may cover them, except those in front of offsets that it
 commits itself. A `for` loop is more exact: it counts up to the record it is at, and what it has not seen when
 it is left is not lost: the next poll hands that out first.
 

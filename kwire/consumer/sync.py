@@ -162,9 +162,10 @@ class Consumer(Facade[K, V]):
     def poll(self, timeout: Timeout = 1.0, *, max_records: int | None = None) -> Records[K, V]:
         """Wait for records, and return them; an empty `Records` if none came in time. Runs callbacks, raises errors.
 
-        A poll tells kwire that the records of all earlier polls are processed: from now on they may be committed. With
-        `enable_async_revocation` it also gives up the partitions of `to_be_revoked_partitions()`. If the group asks for
-        further partitions, or some are lost, it returns at once, without records.
+        A poll tells kwire that the records of all earlier polls are processed: from now on they may be committed. At
+        `close()` those of the last poll count as processed, too, but not behind the record where a loop over them was
+        left. With `enable_async_revocation` a poll also gives up the partitions of `to_be_revoked_partitions()`. If the
+        group asks for further partitions, or some are lost, it returns at once, without records.
 
         Args:
             timeout: Seconds, or a timedelta; with 0 it returns what is there.
