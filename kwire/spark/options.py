@@ -79,6 +79,15 @@ class SourceOptions:
     ranges_per_task: int
 
 
+def check_options(options: Mapping[str, str]) -> None:
+    """Raise what is wrong for batches and streams alike: all but where they begin and end.
+
+    Raises:
+        OptionError: One is missing, or cannot be.
+    """
+    _read(GivenOptions(options), LATEST, LATEST)
+
+
 def batch_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of `spark.read`.
 
@@ -89,6 +98,7 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
     given = GivenOptions(options)
     start, end = batch_limits(given)
     read = _read(given, start, end)
+    _warn_of_misspelled(given)
     for name in _OF_STREAMS:
         if name in given:
             log.warning("%s option ignored in batch queries", name)
@@ -99,7 +109,9 @@ def batch_options(options: Mapping[str, str]) -> SourceOptions:
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
     """The options of `spark.readStream`; raises as `batch_options`."""
     given = GivenOptions(options)
-    return _read(given, stream_limit(given), LATEST)
+    read = _read(given, stream_limit(given), LATEST)
+    _warn_of_misspelled(given)
+    return read
 
 
 def _read(given: GivenOptions, start: Limit, end: Limit) -> SourceOptions:
@@ -131,12 +143,16 @@ def _read(given: GivenOptions, start: Limit, end: Limit) -> SourceOptions:
 
 
 def _check_names(given: GivenOptions) -> None:
-    """Spark hands on whatever it does not know; a misspelled option should not pass unnoticed."""
     for name in given:
         if name.startswith(OWN_PREFIX) and name not in OWN_OPTIONS:
             nearest = _nearest(name, OWN_OPTIONS, cutoff=0.6)
             hint = f"; did you mean {OWN_OPTIONS[nearest[0]]}?" if nearest else ""
             raise OptionError(f"unknown option '{name}'{hint}")
+
+
+def _warn_of_misspelled(given: GivenOptions) -> None:
+    """Spark hands on whatever it does not know; a misspelled option should not pass unnoticed."""
+    for name in given:
         if not name.startswith((OWN_PREFIX, PREFIX)) and name not in _KNOWN:
             nearest = _nearest(name, _KNOWN, cutoff=0.8)
             if nearest:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import pyarrow as pa
@@ -93,7 +93,9 @@ class _TaskRead:
                         spans[tp] = (chunk.next.offset, spans[tp][1])
                 return
             except OffsetOutOfRangeError as error:
-                spans = self._without_lost(spans, error)
+                spans = self._without_lost(spans, error.offsets)
+            except KafkaTimeoutError as late:
+                spans = self._without_cut_off(spans, late)
             except CorruptRecordError as error:
                 spans = self._without_damage(spans, error)
 
@@ -114,12 +116,27 @@ class _TaskRead:
         with self._named(dict.fromkeys(wanted, (which, 0))):
             return self._consumer.offsets(wanted, timeout_ms=self._options.poll_timeout_ms)
 
-    def _without_lost(self, spans: Spans, error: OffsetOutOfRangeError) -> Spans:
-        """What is left to be read when records are gone. Raises: DataLossError, unless that is to be lived with."""
+    def _without_cut_off(self, spans: Spans, late: KafkaTimeoutError) -> Spans:
+        """What is left to be read when nothing has come: a log may end in front of a range by now, because it was cut
+        or its topic created anew. A broker does not refuse a position at the end of its log, but waits there. Raises:
+        `late` if no log ends there, DataLossError as `_without_lost`."""
+        starts = {tp: start for tp, (start, end) in spans.items() if start < end}
+        try:
+            ends = self._look_up(LATEST_OFFSET, starts)
+        except KafkaTimeoutError:
+            raise late from None  # brokers answer nothing at all
+        cut_off = {tp: start for tp, start in starts.items() if start >= ends.get(tp, 0)}
+        if not cut_off:
+            raise late
+        return self._without_lost(spans, cut_off)
+
+    def _without_lost(self, spans: Spans, offsets: Mapping[TopicPartition, int]) -> Spans:
+        """What is left to be read when there are no records at these offsets any more. Raises: DataLossError, unless
+        that is to be lived with."""
         left = dict(spans)
-        for tp in sorted(error.offsets):
+        for tp in sorted(offsets):
             start, end = spans[tp]
-            start = max(start, error.offsets[tp])
+            start = max(start, offsets[tp])
             with self._named({tp: (start, end)}):
                 first, behind_last = self._consumer.bounds(tp, timeout_ms=self._options.poll_timeout_ms)
             if first <= start < behind_last and tp not in self._begun:

@@ -18,7 +18,7 @@ from kwire.spark.batch import KwireBatchReader
 from kwire.spark.errors import OptionError
 from kwire.spark.fresh_first.settings import fresh_first_options
 from kwire.spark.option_values import GivenOptions
-from kwire.spark.options import batch_options, stream_options
+from kwire.spark.options import batch_options, check_options, stream_options
 from kwire.spark.reused_process import freeze_loaded_modules
 
 _HEADERS = StructField(
@@ -49,8 +49,10 @@ class KwireDataSource(DataSource):
 
     def schema(self) -> StructType:
         freeze_loaded_modules()
-        given = GivenOptions(self.options)
-        return spark_schema(include_headers=given.flag("includeHeaders", default=False))
+        # Spark asks for the schema in `load()`. A stream that has started tells its errors to those alone who wait for
+        # its end, below a traceback of Spark's own.
+        check_options(self.options)
+        return spark_schema(include_headers=GivenOptions(self.options).flag("includeHeaders", default=False))
 
     def reader(self, schema: StructType) -> KwireBatchReader:
         self._check(schema)

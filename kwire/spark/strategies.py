@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -54,8 +55,11 @@ def pattern_of(text: str) -> SubscribePattern:
         OptionError: Python does not understand it. Where it does, the two mean the same but for rarities.
     """
     try:
-        return SubscribePattern(re.compile(text))
-    except re.error as error:
+        with warnings.catch_warnings():
+            # Python warns of what it takes literally, and other languages do not: Java's [a-z&&[^b-g]], say.
+            warnings.simplefilter("error", FutureWarning)
+            return SubscribePattern(re.compile(text))
+    except (re.error, FutureWarning) as error:
         raise OptionError(
             f"Option 'subscribePattern': Python's regular expressions have no {text!r}: {error}"
         ) from error

@@ -141,9 +141,36 @@ def test_or_nothing_is_left(cluster: Cluster, span: OffsetRange) -> None:
     assert read(cluster, (span, OffsetRange(A1, 0, 3)), failOnDataLoss="false") == {A1: [0, 1, 2]}
 
 
-def test_an_end_that_never_comes_is_named_with_how_far_it_got(cluster: Cluster) -> None:
-    with pytest.raises(KafkaTimeoutError, match="Cannot fetch record for offset a-0 at 100 in 1000 milliseconds"):
-        read(cluster, (OffsetRange(A0, 50, 120),), **{"kafkaConsumer.pollTimeoutMs": "1000"})
+SOON = {"kafkaConsumer.pollTimeoutMs": "1000"}
+
+
+def test_a_log_that_ends_in_front_of_the_range_is_a_loss(cluster: Cluster) -> None:
+    """It was cut, or its topic was created anew. The broker lets such a fetch wait, and the task named a broker that
+    did not answer."""
+    with pytest.raises(DataLossError, match=r"Could not read records in offset \[100, 120\) for topic partition a-0"):
+        read(cluster, (OffsetRange(A0, 50, 120),), **SOON)
+
+
+def test_or_what_is_there_is_read(cluster: Cluster) -> None:
+    """A stream stood still for good: each start planned the same batch."""
+    task = (OffsetRange(A0, 50, 120), OffsetRange(A1, 100, 130))
+    assert read(cluster, task, failOnDataLoss="false", **SOON) == {A0: list(range(50, 100))}
+
+
+def test_a_topic_that_was_created_anew_and_is_shorter_is_read_to_its_end(cluster: Cluster) -> None:
+    reading = read_task((OffsetRange(A0, 0, 100),), options_of(cluster, failOnDataLoss="false", **SOON))
+    assert next(reading).num_rows
+    cluster.delete_topic("a")
+    cluster.create_topic("a", partitions=2)
+    cluster.produce("a", *(b"%d" % offset for offset in range(10)))
+    list(reading)
+    assert read(cluster, (OffsetRange(A0, 0, 100),), failOnDataLoss="false", **SOON) == {A0: list(range(10))}
+
+
+def test_a_broker_that_does_not_answer_is_no_loss(cluster: Cluster) -> None:
+    cluster.control.on(FetchRequest).delay(60_000.0)
+    with pytest.raises(KafkaTimeoutError, match="Cannot fetch record for offset a-0 at 50 in 1000 milliseconds"):
+        read(cluster, (OffsetRange(A0, 50, 100),), failOnDataLoss="false", **SOON)
 
 
 def test_damage_is_named_with_its_place(cluster: Cluster) -> None:

@@ -23,7 +23,10 @@ def frozen():
 print(frozen(), frozen(), frozen())
 """
 CALLS = {
-    "creates a source": ("source import KwireDataSource", "KwireDataSource({}).schema()"),
+    "creates a source": (
+        "source import KwireDataSource",
+        "KwireDataSource({'kafka.bootstrap.servers': 'a:1', 'subscribe': 't'}).schema()",
+    ),
     "reads": ("batch import InputPartition, read_partition", "list(read_partition(InputPartition(None), None))"),
 }
 

@@ -21,6 +21,7 @@ from kwire.spark.limits import (
     SpecificTimestamps,
 )
 from kwire.spark.options import batch_options, stream_options
+from kwire.spark.source import KwireDataSource
 from kwire.spark.strategies import AssignPartitions, SubscribePattern, SubscribeTopics
 
 SERVERS = {"kafka.bootstrap.servers": "localhost:9092"}
@@ -155,6 +156,19 @@ REFUSED: list[tuple[dict[str, str], str]] = [
 ]
 
 
+@pytest.mark.parametrize(("options", "message"), [each for each in REFUSED if "starting" not in str(each[0])])
+def test_it_is_refused_when_spark_asks_for_the_schema(options: dict[str, str], message: str) -> None:
+    """That is in `load()`. A stream started, and ended by itself with an error that nobody saw who did not wait."""
+    with pytest.raises(OptionError, match=re.escape(message)):
+        KwireDataSource(given(**options)).schema()
+
+
+def test_a_misspelled_option_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    source = KwireDataSource(given(maxOffsetPerTrigger="5"))
+    source.streamReader(source.schema())
+    assert caplog.text.count("did you mean 'maxOffsetsPerTrigger'?") == 1
+
+
 @pytest.mark.parametrize(("options", "message"), REFUSED)
 def test_what_cannot_be_is_refused_and_named(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError, match=re.escape(message)):
@@ -171,6 +185,7 @@ def test_what_cannot_be_is_refused_and_named(options: dict[str, str], message: s
         ({"assign": '{"t":0}'}, 'Expected e.g. {"topicA":[0,1],"topicB":[0,1]}'),
         ({"subscribePattern": " "}, "Pattern to subscribe is empty"),
         ({"subscribePattern": "(("}, "Option 'subscribePattern': Python's regular expressions"),
+        ({"subscribePattern": "[a-z&&[^b-g]]+"}, "Option 'subscribePattern': Python's regular expressions"),
         ({"subscribe": "t", "kafka.bootstrap.servers": None}, "Option 'kafka.bootstrap.servers' must be specified"),
     ],
 )

@@ -26,8 +26,9 @@ LOOK_SECONDS = 1
 QUERY_NAME = "kwire pipeline"
 # Spark's prefix of the error that has ended a query: its ids mean something in Spark's log only.
 _STREAM_FAILED = re.compile(r"^\[STREAM_FAILED\] Query \[.*?\] terminated with exception: ")
-# How a Python source's error ends in Spark's: the last line of its traceback.
-_RAISED = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
+# How a Python source's error ends in Spark's: the last line of its traceback. If a reader cannot be made, Spark stops
+# it nevertheless, and an UnboundLocalError of its own follows.
+_RAISED = re.compile(r"^(?:[\w.]+\.)?(?!UnboundLocalError)(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
 class PipelineError(KafkaError):
