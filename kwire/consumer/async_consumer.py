@@ -143,6 +143,7 @@ class _Tasks:
     Attributes:
         poller: The task that polls now.
         processor: The task that was returned records last.
+        cancellations: How often that task had been told to end when it polled for them.
         mailbox: The consumer's; it says when its process has been forked.
     """
 
@@ -152,6 +153,7 @@ class _Tasks:
         self._loop: EventLoop | None = None
         self.poller: object = None
         self.processor: object = None
+        self.cancellations = 0
 
     def own_loop(self) -> EventLoop:
         """The loop that the caller runs on, and the consumer from now on.
@@ -190,8 +192,12 @@ class _Tasks:
         return self.processor is not None and self.processor is not self.own_loop().current_task()
 
     def is_unfinished(self) -> bool:
-        """Whether another task is still processing these records, or has failed over them."""
-        return self.is_processed_elsewhere() and not self.own_loop().has_returned(self.processor)
+        """Whether another task is still processing these records, or has failed over them; or whoever does was told to
+        end since, and may have caught that (`except CancelledError: pass`)."""
+        loop = self.own_loop()
+        if loop.cancellations(self.processor) > self.cancellations:
+            return True
+        return self.is_processed_elsewhere() and not loop.has_returned(self.processor)
 
     # --- as callers of a guard ------------------------------------------------------------------------------
 
@@ -359,7 +365,7 @@ class AsyncConsumer(Facade[K, V]):
                 await run_awaiting(self._mailbox, self._turn.take(), loop)
             timeout_ms = self._session.begin_poll(timeout, max_records, to_loop=to_loop)
             has_begun = True
-            tasks.processor = task
+            tasks.processor, tasks.cancellations = task, loop.cancellations(task)
             if (records := self._session.fast_poll(to_loop=to_loop)) is not None:
                 return records
             steps = self._session.poll(timeout_ms, to_loop=to_loop)

@@ -61,8 +61,12 @@ class EventLoop(Protocol):
         ...
 
     def has_returned(self, task: object) -> bool:
-        """Whether it is known that the task is done with its records: it came to its end, not by an error, was not told
-        to end, and has passed them on to nobody."""
+        """Whether it is known that the task is done with its records: it came to its end, not by an error, not by a
+        cancellation, and has passed them on to nobody."""
+        ...
+
+    def cancellations(self, task: object) -> int:
+        """How often the task was told to end, without those times that were taken back, as by `asyncio.timeout`."""
         ...
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
@@ -174,9 +178,12 @@ class AsyncioLoop:
         """False of a task that has returned records: it has polled for another task, as `create_task(consumer.poll())`
         and Python 3.11's `wait_for` do. `task.exception()` is not asked: it would mark the error as retrieved."""
         assert isinstance(task, self._asyncio.Task)
-        if not task.done() or task.cancelled() or task.cancelling() or task._exception is not None:
+        if not task.done() or task.cancelled() or task._exception is not None:
             return False
         return not isinstance(task.result(), Records | Record)
+
+    def cancellations(self, task: object) -> int:
+        return task.cancelling() if isinstance(task, self._asyncio.Task) else 0
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
         if mailbox.signal() != wait.seen:
@@ -231,6 +238,10 @@ class TrioLoop:
     def has_returned(self, task: object) -> bool:  # noqa: ARG002
         """False: a task of trio says that it has ended, and not why."""
         return False
+
+    def cancellations(self, task: object) -> int:  # noqa: ARG002
+        """None: who catches trio's, and does not hand it on, is told by trio."""
+        return 0
 
     async def wait(self, mailbox: Mailbox, wait: Wait) -> None:
         if mailbox.signal() != wait.seen:

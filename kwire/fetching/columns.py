@@ -26,43 +26,35 @@ if TYPE_CHECKING:
     from kwire.fetching.partition_records import PartitionRecords
 
 
-class _Iteration(Generic[K, V]):
-    """Chunk by chunk the records of one poll, and how far they have been asked for. Nothing is counted per record: the
-    iterator of a chunk can tell how many records it has left."""
+# Of more iterations over the same records, the half that is furthest is kept in mind.
+_MOST_ITERATIONS = 16
 
-    __slots__ = ("_begun", "_chunks", "_rows")
+
+class _Iteration(Generic[K, V]):
+    """The iterators of all chunks, one after the other, and how many records they were asked for. Nothing is counted
+    per record: an iterator can tell how many it has left."""
+
+    __slots__ = ("_chunks", "_now")
 
     def __init__(self, chunks: Sequence[PartitionRecords[K, V]]) -> None:
         self._chunks = chunks
-        self._begun = 0
-        self._rows: Iterator[Record[K, V]] = iter(())
+        self._now: tuple[int, Iterator[Record[K, V]]] = (0, iter(()))
+        """How many chunks were begun, and the iterator of the last one; set at once, for a signal handler may raise."""
 
     def __iter__(self) -> Iterator[Iterator[Record[K, V]]]:
         return self
 
     def __next__(self) -> Iterator[Record[K, V]]:
-        if self._begun == len(self._chunks):
+        begun, _ = self._now
+        if begun == len(self._chunks):
             raise StopIteration
-        self._rows = iter(self._chunks[self._begun])
-        self._begun += 1
-        return self._rows
+        rows = iter(self._chunks[begun])
+        self._now = (begun + 1, rows)
+        return rows
 
-    def __reduce__(self) -> tuple[type[_Iteration[K, V]], tuple[Sequence[PartitionRecords[K, V]]]]:
-        return type(self), (self._chunks,)  # in a copy it has not begun
-
-    @property
-    def is_through(self) -> bool:
-        return self._begun == len(self._chunks) and not length_hint(self._rows)
-
-    def reached(self) -> list[Delivered]:
-        """How far it is in each partition that it has begun."""
-        if not self._begun:
-            return []
-        *whole, last = self._chunks[: self._begun]
-        delivered = [chunk.delivered for chunk in whole]
-        if rows := len(last) - length_hint(self._rows):
-            delivered.append((last.topic_partition, last.epoch, last.position_behind(rows - 1)))
-        return delivered
+    def asked_for(self) -> int:
+        begun, rows = self._now
+        return sum(map(len, self._chunks[:begun])) - length_hint(rows)
 
 
 class Records(Generic[K, V]):
@@ -73,7 +65,7 @@ class Records(Generic[K, V]):
         lost: Partitions that were lost in this poll: others may have them already.
     """
 
-    __slots__ = ("_by_partition", "_chunks", "_count", "_is_taken", "_iteration", "lost", "to_be_revoked")
+    __slots__ = ("_by_partition", "_chunks", "_count", "_is_taken", "_iterations", "lost", "to_be_revoked")
 
     def __init__(
         self,
@@ -87,7 +79,7 @@ class Records(Generic[K, V]):
         self._count = sum(map(len, self._chunks))
         self._is_taken = False
         """Whether all of a partition, or more, was asked for at once."""
-        self._iteration: _Iteration[K, V] | None = None  # the last one
+        self._iterations: list[_Iteration[K, V]] = []
         self.to_be_revoked = frozenset(to_be_revoked)
         self.lost = frozenset(lost)
 
@@ -146,7 +138,7 @@ class Records(Generic[K, V]):
         Returns:
             Some of these records, or none.
         """
-        chunks = [chunk for chunk in self._chunks if chunk.cursor is cursor]
+        chunks = [chunk for chunk in self._all() if chunk.cursor is cursor]
         return Records(chunks, to_be_revoked=self.to_be_revoked, lost=self.lost)
 
     def __repr__(self) -> str:
@@ -157,16 +149,32 @@ class Records(Generic[K, V]):
     # --- as records ---
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        if self._iteration is None or not self._iteration.is_through:
-            self._iteration = _Iteration(self._chunks)
-            return chain.from_iterable(self._iteration)
-        return chain.from_iterable(self._chunks)
+        if len(self._iterations) == _MOST_ITERATIONS:
+            furthest = sorted(self._iterations, key=_Iteration.asked_for, reverse=True)
+            self._iterations = furthest[: _MOST_ITERATIONS // 2]
+        iteration = _Iteration(self._chunks)
+        self._iterations.append(iteration)
+        return chain.from_iterable(iteration)
 
     def _reached(self) -> list[Delivered] | None:
-        """How far an iteration has come that was not through. None: there is none, or all was taken in another way."""
-        if self._is_taken or self._iteration is None or self._iteration.is_through:
+        """How far the furthest iteration has come that was left in the middle. None: there is none, or all was taken in
+        another way, too; which of the two was the program's work nobody can tell."""
+        left = max((each.asked_for() for each in self._iterations), default=0)
+        if self._is_taken or left in (0, self._count):
             return None
-        return self._iteration.reached()
+        reached: list[Delivered] = []
+        for chunk in self._chunks:
+            if left < len(chunk):
+                behind = chunk.position_behind(left - 1) if left else None
+                return [*reached, (chunk.topic_partition, chunk.epoch, behind)] if behind else reached
+            reached.append(chunk.delivered)
+            left -= len(chunk)
+        return reached
+
+    def __getstate__(self) -> object:
+        """For a copy, which others may work on."""
+        self._is_taken, self._iterations = True, []
+        return super().__getstate__()
 
     def __getitem__(self, partition: TopicPartition) -> list[Record[K, V]]:
         if not isinstance(partition, TopicPartition):

@@ -1,7 +1,7 @@
 """Async handlers: each record that is waited for is a task on an event loop, which has a thread of its own.
 
 A task costs ten times as much as a call. So the records of a run share a task as long as their handlers return without
-waiting for anything, and as the loop can do without the task: for `TURN_MS`.
+waiting for anything, until it is the turn of others.
 
 Contract: that of `workers.py`, and: `close` cancels what is still under way. Each call of a handler has a context of
 its own, copied from the one in which the processor was made: what a handler sets no other one sees.
@@ -31,8 +31,8 @@ log = part_logger("processing")
 
 # A cancelled handler may clean up; one that ignores its cancellation must not keep others waiting.
 GRACE_S = 1.0
-# Sixteen workers whose handlers never wait keep the loop from everybody else for a millisecond or two.
-TURN_MS = 0.1
+# So long all runs together keep the loop from everybody else, if their handlers never wait.
+TURN_MS = 1.6
 
 _AsyncHandler: TypeAlias = Callable[[Item[K, V]], Awaitable[object]]
 Step: TypeAlias = Callable[[Run[K, V]], Coroutine[object, object, None]]
@@ -190,6 +190,7 @@ class AsyncWorkers(Generic[K, V]):
     async def _work(self, run: Run[K, V]) -> None:
         """The next items of a run, if the owner has not just taken them back: up to the first whose handler waits."""
         began_ms = monotonic_ms()
+        turn_ms = TURN_MS / max(1, len(self._under_way))
         self._in_hand.add(id(run))
         try:
             with self._loop.cancellable(run):
@@ -197,7 +198,7 @@ class AsyncWorkers(Generic[K, V]):
                     if await _await_in(self._context.copy(), self._handle(run, item)):
                         break
                     self._loop.check_cancelled(run)
-                    if monotonic_ms() - began_ms >= TURN_MS:
+                    if monotonic_ms() - began_ms >= turn_ms:
                         break
         except self._loop.cancelled as error:
             if self._is_closing:
@@ -244,21 +245,27 @@ class AsyncWorkers(Generic[K, V]):
 
 @coroutine
 def _await_in(context: Context, to_await: Coroutine[object, object, None]) -> Generator[object, object, bool]:
-    """Await it in this context, in the task that runs now. Answers whether it has waited for anything."""
+    """Await it in this context, in the task that runs now. Answers whether it has waited for anything.
+
+    An error that is thrown in holds this frame. So the frame holds neither the error nor the future that has it, when
+    the handler goes on.
+    """
     has_waited = False
-    resume: Callable[[], object] = partial(context.run, to_await.send, None)
+    resume: Callable[..., object] = to_await.send
+    given: object = None
+    awaited: list[object] = []
     try:
         while True:
-            awaited = resume()
-            has_waited = True
+            awaited.append(context.run(resume, given))
+            given, has_waited = None, True
             try:
-                resume = partial(context.run, to_await.send, (yield awaited))
+                resume, given = to_await.send, (yield awaited.pop())
             except BaseException as error:  # noqa: BLE001  as any other `await`, it hands on whatever is thrown
-                resume = partial(context.run, to_await.throw, error)
+                resume, given = to_await.throw, error
     except StopIteration:
         return has_waited
     finally:
-        del resume  # which keeps the error that keeps this frame
+        given = None
 
 
 def _breakdown(error: BaseException | None) -> BreakdownError:

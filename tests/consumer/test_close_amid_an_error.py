@@ -429,17 +429,54 @@ def test_a_time_limit_of_one_record_is_no_end_of_the_task(cluster: Cluster, is_l
     assert committed(cluster) == RECORDS
 
 
+async def be_cancelled() -> None:
+    """As by a Ctrl-C: the task has caught it, and goes on."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.cancel()
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+
+
+async def handle_nothing(_record: Record[bytes, bytes]) -> None:
+    pass
+
+
+def test_the_cancellation_of_a_task_that_only_closes_says_nothing_of_the_records(cluster: Cluster) -> None:
+    """The main task of a service is cancelled by Ctrl-C, waits for the reader, and closes: the last poll came again."""
+
+    async def main() -> None:
+        consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer("orders", config=settings(cluster))
+        reader = asyncio.create_task(read_all(consumer, False, handle_nothing))
+        await be_cancelled()
+        await reader
+        await consumer.close()
+
+    asyncio.run(main())
+    assert committed(cluster) == RECORDS
+
+
+def test_a_reader_that_was_cancelled_and_has_read_the_rest_is_done_with_it(cluster: Cluster) -> None:
+    async def read(consumer: AsyncConsumer[bytes, bytes]) -> None:
+        await be_cancelled()
+        await read_all(consumer, False, handle_nothing)
+
+    async def main() -> None:
+        consumer: AsyncConsumer[bytes, bytes] = AsyncConsumer("orders", config=settings(cluster))
+        await asyncio.create_task(read(consumer))
+        await consumer.close()
+
+    asyncio.run(main())
+    assert committed(cluster) == RECORDS
+
+
 def test_a_cancellation_before_the_poll_says_nothing_of_its_records(cluster: Cluster) -> None:
     """A service that is told to end may read what is left."""
 
     async def main() -> None:
         async with AsyncConsumer[bytes, bytes]("orders", config=settings(cluster)) as consumer:
-            task = asyncio.current_task()
-            assert task is not None
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await asyncio.sleep(0)
-            await read_all(consumer, False, lambda _record: asyncio.sleep(0))
+            await be_cancelled()
+            await read_all(consumer, False, handle_nothing)
 
     asyncio.run(main())
     assert committed(cluster) == RECORDS

@@ -22,7 +22,7 @@ from kwire.fetching.arrow import SCHEMA, to_batches
 from kwire.fetching.columns import Records
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk
 from kwire.fetching.partition_records import _BLOCK_ROWS, PartitionRecords
-from kwire.model import Header, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
+from kwire.model import Cursor, Header, K, OffsetAndMetadata, Record, TimestampType, TopicPartition, V
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_columns import Row as _Row
 from kwire.protocol.record_few import FewColumns
@@ -142,7 +142,7 @@ def test_few_records_tell_it_as_well() -> None:
 def test_one_that_asked_for_nothing_has_come_nowhere() -> None:
     records = Records([many(3)])
     iter(records)
-    assert reached(records) == {}
+    assert reached(records) is None, "it was no loop"
 
 
 def test_after_all_records_were_taken_nothing_is_left() -> None:
@@ -156,13 +156,39 @@ def test_after_all_records_were_taken_nothing_is_left() -> None:
     assert reached(Records([many(3)])) is None, "nobody has iterated"
 
 
-def test_a_look_at_the_first_record_is_not_all_of_a_loop() -> None:
+def test_of_several_iterations_the_furthest_counts() -> None:
     records = left_after(1, many(3))
     assert len(list(records)) == 3
     assert reached(records) is None
     records = left_after(2, many(3))
     next(iter(records))
-    assert reached(records) == {T0: 101}, "the newest counts"
+    assert reached(records) == {T0: 102}
+
+
+def test_looks_at_other_records_within_a_loop_do_not_count() -> None:
+    records = Records([many(200)])
+    for place, each in enumerate(records):
+        assert next(other for other in records if other.value == each.value).offset == each.offset
+        if place == 150:
+            break
+    assert reached(records) == {T0: 251}
+
+
+def test_whoever_works_on_a_part_or_a_copy_has_taken_all() -> None:
+    takes: list[Callable[[Records[bytes, bytes]], Records[bytes, bytes]]]
+    takes = [copy.copy, copy.deepcopy, pickled, lambda records: records.of(Cursor.MAIN)]
+    for take in takes:
+        records = left_after(1, many(3))
+        assert len(list(take(records))) == 3
+        assert reached(records) is None
+
+
+def test_a_partition_without_records_at_the_end_is_passed() -> None:
+    """An aborted transaction was all that it had."""
+    empty = replace(many(0, T1), next=OffsetAndMetadata(11))
+    records = Records([many(3), empty])
+    assert len(list(zip(range(3), records, strict=False))) == 3
+    assert reached(records) is None
 
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, pickled])

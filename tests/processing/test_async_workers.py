@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import queue
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from contextvars import ContextVar
 
@@ -21,6 +23,10 @@ DEADLINE_S = 10.0
 RECORDS = 5
 SLEEPS: dict[str, Callable[[float], Awaitable[None]]] = {"asyncio": asyncio.sleep, "trio": trio.sleep}
 TASKS: dict[str, Callable[[], object]] = {"asyncio": asyncio.current_task, "trio": trio.lowlevel.current_task}
+
+
+class BillingError(Exception):
+    pass
 
 
 def record(offset: int) -> Record[bytes, bytes]:
@@ -139,6 +145,33 @@ def test_a_handler_may_catch_what_it_awaited(execute: Execute, backend: str) -> 
     run = Run([record(offset) for offset in range(RECORDS)], handle)
     execute(run)
     assert (run.error, caught) == (None, [(offset, offset) for offset in range(RECORDS)])
+
+
+@pytest.mark.usefixtures("clock_ms")
+def test_an_error_that_a_handler_has_caught_is_gone_at_once(execute: Execute, backend: str) -> None:
+    """Error, frame and future held each other, and the context of the record, until a collection."""
+    errors: list[weakref.ref[BaseException]] = []
+
+    async def refuse() -> None:
+        await SLEEPS[backend](0)
+        raise BillingError
+
+    async def handle(_item: BytesItem) -> None:
+        try:
+            await (asyncio.create_task(refuse()) if backend == "asyncio" else refuse())
+        except BillingError as error:
+            errors.append(weakref.ref(error))
+        await SLEEPS[backend](0)
+        assert errors[-1]() is None
+
+    gc.disable()
+    try:
+        run = Run([record(offset) for offset in range(RECORDS)], handle)
+        execute(run)
+    finally:
+        gc.enable()
+    assert run.error is None
+    assert len(errors) == RECORDS
 
 
 @pytest.mark.usefixtures("clock_ms")
