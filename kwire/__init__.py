@@ -171,10 +171,15 @@ __all__ = [
 if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept every misspelt name
 
     def __getattr__(name: str) -> object:
-        """Says of other clients' names what there is in their place. `from kwire import` would hide the text of an
-        AttributeError."""
+        """Says of other clients' names what there is in their place. `from kwire import` hides the text of an
+        AttributeError, so it alone gets an ImportError: `hasattr` and its kin expect the former."""
+        import sys
+
         from kwire.other_names import instead_of
 
-        if (instead := instead_of(name, __all__)) is not None:
-            raise ImportError(f"kwire has no {name}: {instead}", name=__name__)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if (instead := instead_of(name, __all__)) is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+        text = f"kwire has no {name}: {instead}"
+        if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # importlib asks a package so
+            raise ImportError(text, name=__name__)
+        raise AttributeError(text, name=name)

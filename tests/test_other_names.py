@@ -33,6 +33,19 @@ def test_an_import_by_habit_is_told_where_to_look(name: str, answer: str) -> Non
         exec(f"from kwire import {name}")
 
 
+@pytest.mark.parametrize("name", ["KafkaConsumer", "Processor", "CommitFailedException"])
+def test_code_that_asks_for_the_name_is_told_that_it_is_not_there(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An ImportError went through `hasattr`, `mock.patch(create=True)` and `pickle.whichmodule`."""
+    assert not hasattr(kwire, name)
+    assert getattr(kwire, name, None) is None
+    monkeypatch.setattr(kwire, name, object(), raising=False)
+    monkeypatch.undo()
+    with pytest.raises(AttributeError, match=f"^kwire has no {name}: "):
+        getattr(kwire, name)
+    with pytest.raises(ImportError, match=f"^kwire has no {name}: "):
+        exec(f"from kwire import {name}")
+
+
 @pytest.mark.parametrize("name", ["Nothing", "NothingException", "__wrapped__", "consumr"])
 def test_any_other_name_is_just_not_there(name: str) -> None:
     assert not hasattr(kwire, name)
