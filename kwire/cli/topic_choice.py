@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Protocol
 
-from kwire.consumer.topic_patterns import is_pattern, not_a_name
+from kwire.consumer.topic_patterns import first_pattern, regex_of
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import PartitionInfo, TopicPartition
 
@@ -55,8 +56,8 @@ class TopicChoice:
         patterns += [f"^(?:{_without_commas(text)})$" for text in include]
         if not plain and not patterns:
             raise ConfigError("which topic? Name one, or several, or a pattern such as '^orders'")
-        for name in filter(is_pattern, plain):
-            raise ConfigError(not_a_name(name, "begin it with ^, as in {}"))
+        if (unmarked := first_pattern(plain)) is not None:
+            raise ConfigError(f"{unmarked!r} cannot be a topic's name. {_advice(regex_of(unmarked))}")
         return cls(plain, _compiled(patterns) if patterns else None)
 
     @property
@@ -126,6 +127,13 @@ def _chosen(topic: str, existing: Sequence[int], numbers: Collection[int]) -> Se
             f"topic {topic!r} has no partition {min(missing)}; it has {len(existing)}, from {min(existing)} on"
         )
     return sorted(numbers) or existing
+
+
+def _advice(regex: str | None) -> str:
+    """How a pattern is written in a shell."""
+    if regex is None:
+        return "A pattern is a regular expression that begins with ^, such as '^orders'."
+    return f"For a pattern: kwire consume {shlex.quote(regex)}"
 
 
 def _without_commas(text: str) -> str:

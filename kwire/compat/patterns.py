@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from kwire.consumer.topic_patterns import is_pattern, not_a_name
+from kwire.consumer.topic_patterns import first_pattern, not_a_name
 from kwire.errors import InvalidArgumentError
 
 _FLAGS = re.compile(r"(\(\?[aiLmsux]+\))*")
@@ -28,6 +28,5 @@ def from_the_start(pattern: str) -> re.Pattern[str]:
 
 def check_no_patterns(topics: object) -> None:
     """Refuse a name that has the characters of a pattern, and say how a pattern is given to these clients."""
-    for topic in topics if isinstance(topics, Collection) else ():
-        if isinstance(topic, str) and is_pattern(topic):
-            raise InvalidArgumentError(not_a_name(topic, "subscribe(pattern={})"))
+    if (pattern := first_pattern(topics if isinstance(topics, Collection) else ())) is not None:
+        raise InvalidArgumentError(not_a_name(pattern, "subscribe(pattern={})"))

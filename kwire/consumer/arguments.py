@@ -15,7 +15,7 @@ from re import Pattern
 from typing import TypeAlias
 
 from kwire.config import NO_BROKERS
-from kwire.consumer.topic_patterns import is_pattern, not_a_name
+from kwire.consumer.topic_patterns import first_pattern, not_a_name
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.model import MAX_OFFSET, OffsetAndMetadata, SubscriptionPattern, TopicPartition
 
@@ -82,7 +82,7 @@ def topics_and_config(
         if topic and isinstance(topic, list | tuple | set) and all(isinstance(name, str) for name in topic):
             one_by_one = ", ".join(map(repr, topic))
             raise InvalidArgumentError(f"a topic name must be a str, not {topic!r}; give them one by one: {one_by_one}")
-    return tuple(map(_checked_to_subscribe, given)), config
+    return _checked_to_subscribe(given), config
 
 
 def hint_at_file(error: Exception, topics: Iterable[object]) -> None:
@@ -118,15 +118,15 @@ def topics_or_pattern(topics: Topics) -> tuple[frozenset[str], Pattern[str] | Su
             raise InvalidArgumentError("a subscription pattern cannot be empty")
         return frozenset(), topics
     names = (topics,) if isinstance(topics, str) else _items("topic names or a compiled pattern", topics)
-    return frozenset(map(_checked_to_subscribe, names)), None
+    return frozenset(_checked_to_subscribe(names)), None
 
 
-def _checked_to_subscribe(topic: object) -> str:
-    """A topic's name, and no pattern, which librdkafka takes as text."""
-    name = checked_topic(topic)
-    if is_pattern(name):
-        raise InvalidArgumentError(not_a_name(name, "subscribe(re.compile({}))"))
-    return name
+def _checked_to_subscribe(topics: Iterable[object]) -> tuple[str, ...]:
+    """Topics' names, and no pattern, which librdkafka takes as text."""
+    names = tuple(map(checked_topic, topics))
+    if (pattern := first_pattern(names)) is not None:
+        raise InvalidArgumentError(not_a_name(pattern, "subscribe(re.compile({}))"))
+    return names
 
 
 def checked_partition(partition: object) -> TopicPartition:

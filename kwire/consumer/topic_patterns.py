@@ -1,51 +1,44 @@
-"""Topic names with the characters of a pattern: the regular expression that was meant, for advice.
+"""Topic names with the characters of a pattern, and the regular expression that advice may name in their place.
 
-Contract: pure. A shell's glob is taken as the shell takes it, any other pattern as a regular expression of Java's,
-which matches whole names. What is answered is for a search, so it says where names begin and end.
+Contract: pure. An expression is named only where there can be no doubt: for a shell's glob, and for a text that begins
+with ^. It is one to search for (`re.search`), so it says where names begin and end.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 # Kafka allows none of these in the name of a topic.
 _CHARACTERS = re.compile(r"[\^$*+?()\[\]{}|\\]")
-# In a glob, * and ? stand for themselves: behind a dot or a set, a regular expression may have them, too.
-_GLOB = re.compile(r"(?:[\w-]|\.(?![*?])|[*?](?![*?])|\[\w[\w-]*\](?![*?])|\[![\w-]+\])+", re.ASCII)
-_GLOB_PART = re.compile(r"[*?.]|\[!|[^*?.\[]+|\[")
-_OF_PART = {"*": ".*", "?": ".", ".": r"\.", "[!": "[^"}
-_EITHER_WAY = re.compile(r"\[[\w-]+\][*?]", re.ASCII)
-_REPEAT = re.compile(r"\{\d+(,\d*)?\}")
+# Behind a dot, * and ? may be a regular expression's.
+_GLOB = re.compile(r"(?:[\w-]|\.(?![*?])|[*?])+", re.ASCII)
+_IN_REGEX = str.maketrans({"*": ".*", "?": ".", ".": r"\."})
+# Of these Python warns that they may mean something else one day.
+_IS_WARNED_OF = re.compile(r"\[\[|--|&&|\|\||~~")
 
 
-def is_pattern(name: str) -> bool:
-    """Whether this can be no topic's name, because it has characters of patterns."""
-    return _CHARACTERS.search(name) is not None
+def first_pattern(names: Iterable[object]) -> str | None:
+    """The first that can be no topic's name, because it has characters of patterns."""
+    return next((name for name in names if isinstance(name, str) and _CHARACTERS.search(name)), None)
 
 
 def regex_of(text: str) -> str | None:
     """An expression to search for that finds the names which are meant; None where that cannot be told."""
     if _GLOB.fullmatch(text):
-        return _checked(_whole("".join(_OF_PART.get(part, part) for part in _GLOB_PART.findall(text))))
-    if text.startswith("^"):
-        return _checked(text)
-    if _EITHER_WAY.search(text) or ("{" in text and not _REPEAT.search(text)):  # {a,b} is a shell's, too
-        return None
-    text = text.removesuffix("$")
-    return _checked(_whole(f"({text})" if "|" in text else text))
+        regex = f"^{text.translate(_IN_REGEX)}"
+        return regex if regex.endswith(".*") else f"{regex}$"
+    return text if text.startswith("^") and _compiles(text) else None
 
 
-def _whole(regex: str) -> str:
-    """The expression for names that match from end to end."""
-    return f"^{regex}" if regex.endswith(".*") else f"^{regex}$"
-
-
-def _checked(regex: str) -> str | None:
+def _compiles(regex: str) -> bool:
+    if _IS_WARNED_OF.search(regex):
+        return False
     try:
         re.compile(regex)
-    except re.error:
-        return None
-    return regex
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
 
 
 def not_a_name(name: str, spelling: str) -> str:

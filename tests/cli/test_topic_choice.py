@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 
 import pytest
@@ -53,11 +54,28 @@ def test_names_and_patterns(given: list[str], include: list[str], partitions: li
     assert sorted(found(*given, include=include)) == partitions
 
 
-@pytest.mark.parametrize("given", ["orders*", "orders|refunds", "bills,orders*"])
-def test_a_pattern_without_its_mark_says_how_it_is_written(given: str) -> None:
-    """It was taken for the name of one topic, which is not valid."""
-    with pytest.raises(ConfigError, match=r"cannot be a topic's name; .*: begin it with \^, as in '\^\(?orders"):
+@pytest.mark.parametrize(
+    ("given", "named", "argument"),
+    [
+        ("orders*", "orders*", "^orders.*"),
+        ("bills,orders*", "orders*", "^orders.*"),
+        ("*.orders", "*.orders", r"^.*\.orders$"),
+    ],
+)
+def test_a_glob_is_answered_with_a_command_that_a_shell_takes(given: str, named: str, argument: str) -> None:
+    """It was taken for the name of one topic, which is not valid; and the first answer had two backslashes for one."""
+    with pytest.raises(ConfigError) as caught:
         TopicChoice.of([given])
+    said, _, command = str(caught.value).partition(". For a pattern: ")
+    assert said == f"{named!r} cannot be a topic's name"
+    assert command == f"kwire consume '{argument}'"
+    assert shlex.split(command) == ["kwire", "consume", argument]
+
+
+def test_another_pattern_without_its_mark_is_told_how_patterns_begin() -> None:
+    said = "'orders|refunds' cannot be a topic's name. A pattern is a regular expression that begins with ^, such as "
+    with pytest.raises(ConfigError, match=re.escape(f"{said}'^orders'.")):
+        TopicChoice.of(["orders|refunds"])
 
 
 def test_partitions_are_of_each_topic() -> None:

@@ -50,6 +50,10 @@ def test_a_pattern_as_a_topic_is_answered_with_the_argument_for_patterns(cluster
     """The advice was kwire's own, subscribe(re.compile(...)), which this consumer refuses."""
     with pytest.raises(errors.IllegalArgumentError, match=r"subscribe\(pattern='\^orders\.\*'\)"):
         open_consumer(adapter, cluster, "orders*", group_id=group)
+    consumer = open_consumer(adapter, cluster, group_id=group)
+    for topics in (["bills", "orders*"], iter(["bills", "orders*"])):
+        with pytest.raises(errors.IllegalArgumentError, match=r"subscribe\(pattern='\^orders\.\*'\)"):
+            consumer.subscribe(topics)
 
 
 @BOTH

@@ -82,36 +82,6 @@ def test_a_time_to_seek_to_says_how_times_are_looked_up(consumer: Consumer) -> N
         consumer.seek(TP, yesterday)
 
 
-@pytest.mark.parametrize(
-    ("text", "expression"),
-    [
-        ("orders*", "^orders.*"),
-        ("orders?", "^orders.$"),
-        ("*.orders", r"^.*\.orders$"),
-        ("prod.orders*", r"^prod\.orders.*"),
-        ("orders-[0-9]", "^orders-[0-9]$"),
-        ("orders-[!a]*", "^orders-[^a].*"),
-        ("orders.*", "^orders.*"),
-        ("orders|refunds", "^(orders|refunds)$"),
-        ("orders$", "^orders$"),
-        ("ord+", "^ord+$"),
-        ("^ord.*", "^ord.*"),
-    ],
-)
-def test_the_pattern_of_the_advice_finds_what_is_meant_and_no_more(
-    consumer: Consumer, text: str, expression: str
-) -> None:
-    """The text itself was given back as a regular expression: `orders*` finds "order" and "reorders"."""
-    with pytest.raises(InvalidArgumentError, match=re.escape(f"subscribe(re.compile({expression!r}))")):
-        consumer.subscribe(text)
-
-
-@pytest.mark.parametrize("text", ["orders-{eu,us}", "orders[", "orders-[0-9]*", "[z-a]"])
-def test_where_the_meaning_is_open_the_advice_has_no_expression(consumer: Consumer, text: str) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"subscribe\(re\.compile\(\.\.\.\)\)"):
-        consumer.subscribe(text)
-
-
 def test_an_empty_pattern_is_refused_as_one_for_the_broker_is(consumer: Consumer) -> None:
     """It finds all topics of the cluster. Nobody means that, and Java refuses it."""
     with pytest.raises(InvalidArgumentError, match="a subscription pattern cannot be empty"):

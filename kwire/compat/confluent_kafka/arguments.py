@@ -17,7 +17,7 @@ from kwire.compat.confluent_kafka.values import (
     TopicPartition,
 )
 from kwire.consumer.arguments import MAX_TIMESTAMP_MS
-from kwire.consumer.topic_patterns import is_pattern, not_a_name
+from kwire.consumer.topic_patterns import first_pattern, not_a_name
 from kwire.model import OffsetAndMetadata
 from kwire.model import TopicPartition as Partition
 
@@ -81,20 +81,18 @@ def names_or_pattern(topics: Sequence[str]) -> Sequence[str] | re.Pattern[str]:
     if not topics or len(set(topics)) < len(topics):
         wrong = "a topic is listed twice" if topics else "the list of topics is empty"
         raise exception(KafkaError._INVALID_ARG, f"subscribe(): {wrong}")
-    if not any(topic.startswith("^") for topic in topics):
-        return _names(topics)
+    names = [topic for topic in topics if not topic.startswith("^")]
+    if (unmarked := first_pattern(names)) is not None:
+        advice = not_a_name(unmarked, "subscribe([{}]), with ^ at its beginning")
+        raise exception(KafkaError._INVALID_ARG, advice)
+    if len(names) == len(topics):
+        return names
     topics = [_POSIX_CLASS.sub(lambda found: _POSIX_CLASSES[found[1]], topic) for topic in topics]
     pattern = "|".join(topic if topic.startswith("^") else f"^{re.escape(topic)}$" for topic in topics)
     try:
         return re.compile(pattern)
     except re.error as error:
         raise exception(KafkaError._INVALID_ARG, f"{pattern!r} is no pattern: {error}") from error
-
-
-def _names(topics: Sequence[str]) -> Sequence[str]:
-    for topic in filter(is_pattern, topics):
-        raise exception(KafkaError._INVALID_ARG, not_a_name(topic, "subscribe([{}]), with ^ at its beginning"))
-    return topics
 
 
 def answered(tp: Partition, at: OffsetAndMetadata | None) -> TopicPartition:

@@ -116,7 +116,7 @@ class KafkaConsumer(PrivateAttributes):
             raise ValueError("give topics or a pattern")
         if topics and pattern:
             raise IllegalStateError("give topics or a pattern, and not both")
-        topics = [topics] if isinstance(topics, str) else topics
+        topics = [*topics] if isinstance(topics, Iterator) else [topics] if isinstance(topics, str) else topics
         check_no_patterns(topics)
         if self._kwire_consumer.config.group_id is None:
             if pattern or listener is not None:
