@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from typing import NoReturn, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from kwire.consumer.arguments import Timeout, hint_at_seconds
 
@@ -66,32 +66,15 @@ METHODS: Mapping[str, str] = {
     "memberid": "group_metadata().member_id",
     "consumer_group_metadata": "group_metadata()",
 }
-# What a `with` of the other kind asks for. Loops of the other kind would make `isinstance(consumer, Iterable)` true.
-ENTRIES: Mapping[str, str] = {
-    "__enter__": "is used in an `async with` statement; a Consumer is used in a `with` statement",
-    "__aenter__": "is used in a `with` statement; an AsyncConsumer is used in an `async with` statement",
-}
 
 
 def answers_foreign_calls(facade: C) -> C:
-    """A class decorator: the methods of `CALLS` say more of a call that does not fit them, and so does a `with`."""
+    """A class decorator: the methods of `CALLS` say more of a call that does not fit them."""
     for name in {method for method, _ in CALLS}:
         hints = {keyword: hint for (method, keyword), hint in CALLS.items() if method == name}
         setattr(facade, name, _answering(f"{facade.__name__}.{name}", getattr(facade, name), hints))
     facade.poll = _answering_poll(facade.poll)  # type: ignore[attr-defined]  # each facade has it
-    for name in ENTRIES.keys() - vars(facade).keys():
-        setattr(facade, name, _NoEntry(f"{facade.__name__!r} object {ENTRIES[name]}"))
     return facade
-
-
-class _NoEntry:
-    """In a class, a method that it does not have: it is not there for `hasattr`, and its error says why."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-
-    def __get__(self, owner: object, kind: type | None = None) -> NoReturn:
-        raise AttributeError(self._text)
 
 
 def answers_foreign_keywords(method: str, hints: Mapping[str, str]) -> Callable[[C], C]:
