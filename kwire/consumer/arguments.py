@@ -50,7 +50,7 @@ def milliseconds(timeout: Timeout) -> float:
 
 def checked_max_records(max_records: object) -> int:
     """How many records a poll is to return at most."""
-    if isinstance(max_records, bool) or not (most := _whole_number("max_records", max_records, MAX_POLL_RECORDS)):
+    if isinstance(max_records, bool) or not (most := _whole_number_up_to("max_records", max_records, MAX_POLL_RECORDS)):
         raise InvalidArgumentError(f"max_records must be at least 1, not {max_records!r}")
     return most
 
@@ -133,7 +133,7 @@ def checked_partition(partition: object) -> TopicPartition:
     """A partition; a plain pair of topic and number will do."""
     if not isinstance(partition, tuple) or len(partition) != 2:
         raise InvalidArgumentError(f"expected a TopicPartition, not {partition!r}")
-    number = _whole_number(f"the partition in {partition!r}", partition[1], MAX_PARTITION)
+    number = _whole_number_up_to(f"the partition in {partition!r}", partition[1], MAX_PARTITION)
     return TopicPartition(checked_topic(partition[0]), number)
 
 
@@ -150,11 +150,11 @@ def checked_position(partition: TopicPartition, position: object) -> OffsetAndMe
         look_up = "offsets_for_times({partition: time}) looks up the first offset of a time"
         raise InvalidArgumentError(f"the offset for {partition} must be a whole number, not {position!r}; {look_up}")
     if not isinstance(position, OffsetAndMetadata):
-        return OffsetAndMetadata(_whole_number(f"the offset for {partition}", position, MAX_OFFSET))
-    offset = _whole_number(f"the offset for {partition}", position.offset, MAX_OFFSET)
+        return OffsetAndMetadata(_whole_number_up_to(f"the offset for {partition}", position, MAX_OFFSET))
+    offset = _whole_number_up_to(f"the offset for {partition}", position.offset, MAX_OFFSET)
     epoch = position.leader_epoch
     if epoch is not None:
-        epoch = _whole_number(f"the leader epoch for {partition}", epoch, MAX_EPOCH)
+        epoch = _whole_number_up_to(f"the leader epoch for {partition}", epoch, MAX_EPOCH)
     metadata = position.metadata
     if not isinstance(metadata, str):
         raise InvalidArgumentError(f"the metadata for {partition} must be text, not {metadata!r}")
@@ -187,7 +187,7 @@ def _checked_timestamp(tp: TopicPartition, moment: object) -> int:
         raise InvalidArgumentError(
             f"the timestamp for {tp} is whole milliseconds since 1970, or a datetime, not {moment}"
         )
-    timestamp_ms = _whole_number(f"the timestamp for {tp}", moment, MAX_TIMESTAMP_MS)
+    timestamp_ms = _whole_number_up_to(f"the timestamp for {tp}", moment, MAX_TIMESTAMP_MS)
     if timestamp_ms in AS_SECONDS:
         raise InvalidArgumentError(
             f"the timestamp for {tp} is {timestamp_ms}, seconds it seems. Give milliseconds, {timestamp_ms * 1000}, "
@@ -238,11 +238,16 @@ def _items(what: str, value: object) -> Iterable[object]:
     return value
 
 
-def _whole_number(what: str, value: object, maximum: int) -> int:
+def whole_number(what: str, value: object) -> int:
+    """Any whole number will do (numpy's too). Raises: InvalidArgumentError."""
     try:
-        number = operator.index(value)  # type: ignore[arg-type]  # this is the test whether it is one
+        return operator.index(value)  # type: ignore[arg-type]  # this is the test whether it is one
     except TypeError:
         raise InvalidArgumentError(f"{what} must be a whole number, not {value!r}") from None
+
+
+def _whole_number_up_to(what: str, value: object, maximum: int) -> int:
+    number = whole_number(what, value)
     if number < 0:
         raise InvalidArgumentError(f"{what} cannot be negative: {number}")
     if number > maximum:

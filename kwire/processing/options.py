@@ -9,16 +9,21 @@ from dataclasses import dataclass, field
 from typing import Generic, Literal, cast
 
 from kwire.config import ConsumerConfig
+from kwire.consumer.arguments import whole_number
 from kwire.consumer.listener import uncallable_with
 from kwire.errors import IllegalStateError, InvalidArgumentError
 from kwire.model import K, V
 from kwire.processing.ordered_queues import Ordering
-from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry, check_number
+from kwire.processing.policies import DeadLetter, OnDataLoss, OnFailure, Retry, checked_number
 from kwire.processing.workers import BatchHandler, Handler, Item
 from kwire.unfinished import is_coroutine, is_generator
 
-_MORE_THAN_NOTHING = ("workers", "commit_interval", "max_buffered_records", "max_buffered_bytes", "watchdog")
-_NONE_OR_MORE = ("batch_size", "rate_limit")
+_POSITIVE = (
+    *("workers", "batch_size", "rate_limit", "commit_interval"),
+    *("max_buffered_records", "max_buffered_bytes", "watchdog"),
+)
+_MAY_BE_NONE = ("batch_size", "rate_limit")
+_WHOLE = ("workers", "batch_size")
 _UNITS = {"rate_limit": "records a second", "commit_interval": "seconds", "watchdog": "seconds"}
 
 
@@ -47,11 +52,10 @@ class ProcessorOptions(Generic[K, V]):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_async", is_coroutine(self.handler))
-        for name in (*_MORE_THAN_NOTHING, *(name for name in _NONE_OR_MORE if getattr(self, name) is not None)):
+        for name in _POSITIVE:
             number = getattr(self, name)
-            check_number(name, number, _UNITS.get(name))
-            if not number > 0:  # also true of NaN
-                raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
+            if number is not None or name not in _MAY_BE_NONE:
+                object.__setattr__(self, name, _positive(name, number))
         if not isinstance(self.retry, Retry):
             raise InvalidArgumentError(f"retry is {self.retry!r}: it has to be a Retry, such as Retry(max_attempts=3)")
         if self.backend not in ("asyncio", "trio"):
@@ -85,7 +89,7 @@ class ProcessorOptions(Generic[K, V]):
     def _check_executor(self, executor: Executor) -> None:
         if self.is_async:
             raise InvalidArgumentError("an async handler runs on an event loop: it cannot have an executor")
-        if not callable(getattr(executor, "submit", None)):
+        if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
             raise InvalidArgumentError(
                 f"executor is {executor!r}: it has to be a concurrent.futures.Executor; workers= says how many records "
                 "are handled at once"
@@ -118,3 +122,10 @@ class ProcessorOptions(Generic[K, V]):
     def call(self) -> Callable[[Item[K, V]], object]:
         """The handler, for a caller that knows whether there are batches."""
         return cast("Callable[[Item[K, V]], object]", self.handler)
+
+
+def _positive(name: str, given: object) -> float:
+    number = whole_number(name, given) if name in _WHOLE else checked_number(name, given, _UNITS.get(name))
+    if not number > 0:  # also true of NaN
+        raise InvalidArgumentError(f"{name} is {number}: it has to be more than 0")
+    return number

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import Enum
 from numbers import Real
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from kwire.clock import Backoff
+from kwire.consumer.arguments import whole_number
 from kwire.consumer.foreign_calls import answers_foreign_keywords
 from kwire.errors import InvalidArgumentError, RecordDeserializationError
 from kwire.model import K, Record, V
@@ -40,10 +42,13 @@ def one_of(kind: type[E], name: str, given: object) -> E:
         raise InvalidArgumentError(f"{name} is {given!r}: it has to be one of {valid}") from None
 
 
-def check_number(name: str, given: object, unit: str | None = None) -> None:
-    """Refuse what is no number. Raises: InvalidArgumentError."""
+def checked_number(name: str, given: object, unit: str | None = None) -> float:
+    """A number that can be computed with: a Decimal becomes a float. Raises: InvalidArgumentError."""
+    if isinstance(given, Decimal):
+        return float(given)
     if not isinstance(given, Real):
         raise InvalidArgumentError(f"{name} is {given!r}: it has to be a number" + (f" of {unit}" if unit else ""))
+    return cast("float", given)
 
 
 class OnFailure(Enum):
@@ -92,12 +97,10 @@ class Retry:
 
     def __post_init__(self) -> None:
         for name in ("backoff", "backoff_max"):
-            check_number(name, getattr(self, name), "seconds")
-        if self.max_attempts is not None:
-            check_number("max_attempts", self.max_attempts)
-        if self.max_attempts is not None and self.max_attempts < 1:
+            object.__setattr__(self, name, checked_number(name, getattr(self, name), "seconds"))
+        if self.max_attempts is not None and whole_number("max_attempts", self.max_attempts) < 1:
             raise InvalidArgumentError(f"max_attempts is {self.max_attempts}: each record is tried once at least")
-        if self.backoff < 0 or self.backoff_max < self.backoff:
+        if not 0 <= self.backoff <= self.backoff_max:  # also true of NaN
             raise InvalidArgumentError(
                 f"backoff is {self.backoff} s, backoff_max {self.backoff_max} s: they need 0 <= backoff <= backoff_max"
             )

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import pytest
@@ -92,14 +93,19 @@ def test_another_kind_of_consumer_is_refused_at_once() -> None:
 @pytest.mark.parametrize(
     ("argument", "given", "answer"),
     [
-        ("workers", "4", "workers is '4': it has to be a number$"),
-        ("workers", None, "workers is None: it has to be a number$"),
-        ("batch_size", [], r"batch_size is \[\]: it has to be a number$"),
+        ("workers", "4", "workers must be a whole number, not '4'$"),
+        ("workers", None, "workers must be a whole number, not None$"),
+        ("workers", 2.5, "workers must be a whole number, not 2.5$"),
+        ("workers", 0, "workers is 0: it has to be more than 0$"),
+        ("batch_size", [], r"batch_size must be a whole number, not \[\]$"),
+        ("batch_size", 2.5, "batch_size must be a whole number, not 2.5$"),
+        ("max_buffered_records", "9", "max_buffered_records is '9': it has to be a number$"),
         ("rate_limit", "5/s", "rate_limit is '5/s': it has to be a number of records a second"),
         ("rate_limit", math.nan, "rate_limit is nan: it has to be more than 0"),
         ("commit_interval", timedelta(seconds=5), r"commit_interval is .*: it has to be a number of seconds"),
         ("watchdog", None, "watchdog is None: it has to be a number of seconds"),
         ("executor", 3, r"executor is 3: .* concurrent\.futures\.Executor; workers="),
+        ("executor", ThreadPoolExecutor, r"executor is <class .*: it has to be a concurrent\.futures\.Executor"),
     ],
 )
 def test_an_argument_of_another_type_is_refused_with_what_it_has_to_be(
@@ -111,11 +117,32 @@ def test_an_argument_of_another_type_is_refused_with_what_it_has_to_be(
         Processor(new_consumer(), print, **arguments)
 
 
-@pytest.mark.parametrize("argument", ["max_attempts", "backoff", "backoff_max"])
-def test_so_is_one_of_a_retry(argument: str) -> None:
-    arguments: Any = {argument: "3"}
-    with pytest.raises(InvalidArgumentError, match=f"{argument} is '3': it has to be a number"):
+@pytest.mark.parametrize(
+    ("argument", "given", "answer"),
+    [
+        ("max_attempts", "3", "max_attempts must be a whole number, not '3'$"),
+        ("max_attempts", 2.5, "max_attempts must be a whole number, not 2.5$"),
+        ("max_attempts", math.nan, "max_attempts must be a whole number, not nan$"),
+        ("backoff", "3", "backoff is '3': it has to be a number of seconds$"),
+        ("backoff_max", "3", "backoff_max is '3': it has to be a number of seconds$"),
+        ("backoff", math.nan, "backoff is nan s, .*: they need 0 <= backoff <= backoff_max$"),
+        ("backoff_max", math.nan, "backoff_max nan s: they need 0 <= backoff <= backoff_max$"),
+    ],
+)
+def test_a_retry_with_an_argument_of_another_type_is_refused_with_what_it_has_to_be(
+    argument: str, given: object, answer: str
+) -> None:
+    arguments: Any = {argument: given}
+    with pytest.raises(InvalidArgumentError, match=answer):
         Retry(**arguments)
+
+
+def test_numbers_may_be_decimals(new_consumer: NewConsumer) -> None:
+    """They were refused for a time, where a comparison had taken them."""
+    arguments: Any = {name: Decimal("2.5") for name in ("rate_limit", "commit_interval", "watchdog")}
+    assert Processor(new_consumer(), print, **arguments)._options.rate_limit == 2.5
+    waits: Any = {"backoff": Decimal("0.1"), "backoff_max": Decimal(1)}
+    assert Retry(**waits).backoff_max == 1.0
 
 
 @pytest.mark.parametrize(
