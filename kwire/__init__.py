@@ -175,11 +175,9 @@ if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept every m
         AttributeError, so it alone gets an ImportError: `hasattr` and its kin expect the former."""
         import sys
 
-        from kwire.other_names import instead_of
+        from kwire.other_names import import_hint
 
-        if (instead := instead_of(name, __all__)) is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
-        text = f"kwire has no {name}: {instead}"
-        if sys._getframe(1).f_code.co_name == "_handle_fromlist":  # importlib asks a package so
-            raise ImportError(text, name=__name__)
-        raise AttributeError(text, name=name)
+        hint = import_hint(name, __all__)
+        if hint and sys._getframe(1).f_code.co_name == "_handle_fromlist":  # importlib asks a package so
+            raise ImportError(hint, name=__name__)
+        raise AttributeError(hint or f"module {__name__!r} has no attribute {name!r}", name=name)

@@ -48,25 +48,27 @@ _INSTEAD: Mapping[str, str] = {
     "KafkaException": "kwire's is KafkaError, the base class of all its exceptions",
     **dict.fromkeys(("TimeoutException", "TimeoutError"), "kwire's is KafkaTimeoutError"),
     **dict.fromkeys(("NoBrokersAvailable", "KafkaConnectionError"), "kwire's are BootstrapError and DisconnectError"),
-    **dict.fromkeys(("WakeupException", "ConsumerStoppedError"), "wakeup() raises a WakeupError"),
+    "WakeupException": "kwire's is WakeupError",
+    "ConsumerStoppedError": "after wakeup(), poll() raises a WakeupError",
     "SchemaRegistryClient": "those of kwire.deserializers take the registry's address, or confluent-kafka's client",
     **dict.fromkeys(
-        ("OFFSET_BEGINNING", "OFFSET_END", "OFFSET_STORED", "OFFSET_INVALID"),
+        ("OFFSET_BEGINNING", "OFFSET_END"),
         "seek_to_beginning(partitions) and seek_to_end(partitions) do what these offsets say",
     ),
+    "OFFSET_STORED": "an assigned partition begins at its committed offset",
 }
 
 
-def instead_of(name: str, known: Collection[str]) -> str | None:
-    """What to say to somebody who wants this name of `kwire`; None if nobody has it.
+def import_hint(name: str, known: Collection[str]) -> str | None:
+    """What the error says to somebody who wants this name of `kwire`; None if nobody has it.
 
     Args:
         name: Which is not there.
         known: The names that are.
     """
     if home := next((package for package, names in _HOMES.items() if name in names), None):
-        return f"from {home} import {name}"
-    error = f"{name.removesuffix('Exception')}Error"
-    if name not in _INSTEAD and name.endswith("Exception") and error in known:
-        return f"kwire's is {error}"
-    return _INSTEAD.get(name)
+        return f"{name} is in {home}: from {home} import {name}"
+    instead, error = _INSTEAD.get(name), f"{name.removesuffix('Exception')}Error"
+    if instead is None and name.endswith("Exception") and error in known:
+        instead = f"kwire's is {error}"
+    return instead and f"kwire has no {name}: {instead}"
