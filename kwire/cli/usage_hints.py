@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from typer.core import TyperGroup
@@ -24,12 +24,13 @@ class HintingGroup(TyperGroup):
     """A command that has only subcommands."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        given = [*args]  # parsing takes them out
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
             option = getattr(error, "option_name", None)
-            if found := _with_option(self, option):
-                example = f"{ctx.command_path} {found} {option}"
+            if option and (path := _path_with(self, option, given)):
+                example = " ".join([ctx.command_path, *path, option])
                 _say(error, f"No such option: {option}. Options come after a command, as in '{example}'")
             raise
 
@@ -49,11 +50,20 @@ def _say(error: Exception, text: str) -> None:
     """Typer brings its own click, or takes another, so the class of its errors has no one name."""
     if hasattr(error, "message"):
         error.message = text
+    if hasattr(error, "possibilities"):  # options that stand here, and would come behind the text
+        error.possibilities = None
 
 
-def _with_option(group: TyperGroup, option: str | None) -> str | None:
-    """The first subcommand that has this option."""
-    return next((name for name, each in group.commands.items() if any(option in p.opts for p in each.params)), None)
+def _path_with(command: Command, option: str, args: Sequence[str]) -> list[str] | None:
+    """The names that lead to a command with this option: those among the arguments, or else the first."""
+    if not isinstance(command, TyperGroup):
+        return [] if any(option in each.opts for each in command.params) else None
+    named = [arg for arg in args if arg in command.commands]
+    for name in named[:1] or command.commands:
+        path = _path_with(command.commands[name], option, args)
+        if path is not None:
+            return [name, *path]
+    return None
 
 
 def _paths(command: Command, path: str = "") -> Iterator[str]:

@@ -58,6 +58,10 @@ def test_help(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
     [
         (["topics", "-b", "b:1"], "No such option: -b. Options come after a command, as in 'kwire topics list -b'"),
         (["groups", "-b", "b:1", "list"], "Options come after a command, as in 'kwire groups list -b'"),
+        (["-b", "b:1", "topics", "list"], "Options come after a command, as in 'kwire topics list -b'"),
+        (["-b", "b:1", "topics"], "Options come after a command, as in 'kwire topics list -b'"),
+        (["-b", "b:1", "config"], "No such option: -b"),
+        (["--verbose", "doctor"], "Options come after a command, as in 'kwire doctor --verbose'"),
         (["-b", "b:1", "consume"], "Options come after a command, as in 'kwire consume -b'"),
         (["lag"], "No such command 'lag'. Did you mean 'kwire groups describe'?"),
         (["groups", "lag"], "No such command 'lag'. Did you mean 'kwire groups describe'?"),
