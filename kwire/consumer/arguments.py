@@ -85,11 +85,13 @@ def topics_and_config(
     return _checked_to_subscribe(given), config
 
 
-def hint_at_file(error: Exception, topics: Iterable[object]) -> None:
+def hint_at_file(error: Exception, call: str, topics: Iterable[object]) -> None:
     """Where an error says that there are no brokers, and a topic looks like the file that has them, say so."""
-    file = next((topic for topic in topics if isinstance(topic, str) and topic.endswith(".properties")), None)
+    names = [topic for topic in topics if isinstance(topic, str)]
+    file = next((name for name in names if name.endswith(".properties")), None)
     if file is not None and str(error) == NO_BROKERS:
-        instead = f"for a file of settings: Consumer(load_properties({file!r}))"
+        arguments = [f"load_properties({file!r})", *(repr(name) for name in names if name != file)]
+        instead = f"for a file of settings: {call}({', '.join(arguments)})"
         error.args = (f"{NO_BROKERS}; {file!r} is taken for a topic's name; {instead}",)
 
 

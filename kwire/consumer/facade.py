@@ -102,7 +102,7 @@ class Facade(ABC, Generic[K, V]):
             self._begin(ConsumerConfig.of(config, **cast("AllSettings", settings)), names)
         except (ConfigError, InvalidArgumentError) as error:
             # Tools that report errors send what frames hold, and these hold passwords as they were given.
-            hint_at_file(error, topics)
+            hint_at_file(error, type(self).__name__, topics)
             topics, config, settings = (), None, {}
             raise error.with_traceback(None) from error.__cause__
 

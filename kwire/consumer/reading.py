@@ -9,9 +9,9 @@ from typing import Generic, NoReturn, Self, TypeAlias, Unpack, cast, overload
 
 from kwire.clock import Deadline
 from kwire.config import Deserialize, ResetKind, Settings
-from kwire.consumer.arguments import checked_bound, checked_topic, topics_and_config
+from kwire.consumer.arguments import checked_bound, checked_topic, hint_at_file, topics_and_config
 from kwire.consumer.sync import Consumer
-from kwire.errors import InvalidArgumentError, KafkaTimeoutError, LogTruncationError
+from kwire.errors import ConfigError, InvalidArgumentError, KafkaTimeoutError, LogTruncationError
 from kwire.model import K, Record, TopicPartition, V
 
 # A log may end in what nobody may see, such as aborted records: the position moves behind it, and no poll returns.
@@ -83,7 +83,11 @@ def read(
         raise InvalidArgumentError("name a topic to read")
     deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
     keywords = settings | {name: fn for name, fn in deserializers.items() if fn is not None}
-    consumer: Consumer[K, V] = Consumer(_from_the_beginning(config or {}, keywords))
+    try:
+        consumer: Consumer[K, V] = Consumer(_from_the_beginning(config or {}, keywords))
+    except ConfigError as error:
+        hint_at_file(error, "read", names)
+        raise
     try:
         if consumer.config.group_id is not None:
             raise InvalidArgumentError(

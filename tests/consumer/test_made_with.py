@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kwire import Consumer, TopicPartition, read
+from kwire import AsyncConsumer, Consumer, TopicPartition, read
 from kwire.errors import ConfigError, InvalidArgumentError
 
 SERVERS = "localhost:1"
@@ -60,8 +60,12 @@ def test_a_list_of_topics_is_answered_with_how_they_are_given(topics: object) ->
 
 def test_a_file_of_settings_as_a_topic_is_answered_with_how_it_is_read() -> None:
     """It said only that there are no brokers, which the file has."""
-    with pytest.raises(ConfigError, match=r"is missing; .*: Consumer\(load_properties\('c\.properties'\)\)$"):
+    with pytest.raises(ConfigError, match=r"is missing; .*: Consumer\(load_properties\('c\.properties'\), 'orders'\)$"):
         Consumer("c.properties", "orders", group_id="billing")
+    with pytest.raises(ConfigError, match=r"is missing; .*: AsyncConsumer\(load_properties\('c\.properties'\)\)$"):
+        AsyncConsumer("c.properties", group_id="billing")
+    with pytest.raises(ConfigError, match=r"is missing; .*: read\(load_properties\('c\.properties'\), 'orders'\)$"):
+        read("c.properties", "orders")
     with pytest.raises(ConfigError, match=r"as in localhost:9092$"):
         Consumer("orders")
 
