@@ -18,14 +18,16 @@ from kwire.model import K, Record, V
 E = TypeVar("E", bound=Enum)
 
 _WAIT = "backoff= is how many seconds are waited after the first failure; it doubles with each"
+_TRIED_AGAIN = "a record is tried again after every exception, except those in terminal="
 _FOREIGN: Mapping[str, str] = {
     **dict.fromkeys(("attempts", "tries", "stop"), "max_attempts= counts the first attempt, too"),
     **dict.fromkeys(("retries", "max_retries", "max_tries"), "max_attempts= counts the first attempt, too"),
     **dict.fromkeys(("delay", "initial_delay", "base_delay", "initial_backoff", "wait", "backoff_base"), _WAIT),
-    **dict.fromkeys(("max_delay", "max_backoff", "backoff_ms", "delay_ms"), "backoff= and backoff_max= are in seconds"),
+    **dict.fromkeys(("max_delay", "max_backoff"), "backoff_max= is the longest wait, in seconds"),
+    **dict.fromkeys(("backoff_ms", "delay_ms"), "backoff= and backoff_max= are in seconds"),
     **dict.fromkeys(("multiplier", "factor", "exponent"), "each wait is twice as long as the one before"),
     "jitter": "each wait is up to 20 % shorter or longer",
-    **dict.fromkeys(("on", "exceptions", "retry_on"), "every exception is tried again but those that terminal= names"),
+    **dict.fromkeys(("on", "exceptions", "retry_on"), _TRIED_AGAIN),
 }
 
 

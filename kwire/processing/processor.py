@@ -44,7 +44,8 @@ _FAILED = 'on_failure= is "stop", "skip", or a function of (record, error)'
 _TRIED = "retry=Retry(max_attempts=...) says how often a record is tried"
 _FOREIGN: Mapping[str, str] = {
     **dict.fromkeys(("concurrency", "max_concurrency", "max_workers", "num_workers", "threads"), "workers="),
-    **dict.fromkeys(("on_error", "error_handler", "on_exception", "dead_letter", "dlq"), _FAILED),
+    **dict.fromkeys(("on_error", "error_handler", "on_exception"), _FAILED),
+    **dict.fromkeys(("dead_letter", "dlq"), "on_failure=dead_letter_topic(producer, topic), of kwire.processing"),
     **dict.fromkeys(("retries", "max_retries", "max_attempts", "backoff"), _TRIED),
     **dict.fromkeys(("batch", "max_batch_size"), "batch_size="),
     "pool": "executor=",

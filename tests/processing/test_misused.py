@@ -152,6 +152,8 @@ def test_numbers_may_be_decimals(new_consumer: NewConsumer) -> None:
         ("max_workers", "workers=$"),
         ("on_error", r"on_failure= is .*a function of \(record, error\)$"),
         ("max_retries", r"retry=Retry\(max_attempts=\.\.\.\)"),
+        ("dlq", r"on_failure=dead_letter_topic\(producer, topic\), of kwire\.processing$"),
+        ("dead_letter", r"on_failure=dead_letter_topic\(producer, topic\), of kwire\.processing$"),
     ],
 )
 def test_an_argument_of_other_libraries_is_answered_with_that_of_kwire(
@@ -168,7 +170,10 @@ def test_an_argument_of_other_libraries_is_answered_with_that_of_kwire(
         ("attempts", "max_attempts= counts"),
         ("delay", "backoff= is how many seconds"),
         ("initial_delay", "backoff= is how many seconds"),
-        ("max_delay", "backoff= and backoff_max= are in seconds"),
+        ("max_delay", r"backoff_max= is the longest wait, in seconds$"),
+        ("max_backoff", r"backoff_max= is the longest wait, in seconds$"),
+        ("backoff_ms", "backoff= and backoff_max= are in seconds"),
+        ("retry_on", "a record is tried again after every exception, except those in terminal=$"),
     ],
 )
 def test_so_is_one_for_retries(keyword: str, answer: str) -> None:
