@@ -358,7 +358,9 @@ class Facade(ABC, Generic[K, V]):
 
     if not TYPE_CHECKING:  # to a type checker, it would make every name one of the consumer's
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> object:
+            if hasattr(type(self), name):  # a property of a subclass has raised the error, which stays
+                return object.__getattribute__(self, name)
             raise no_such_attribute(self, name, METHODS)
 
     def __reduce__(self) -> NoReturn:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from itertools import chain
 from operator import length_hint
-from typing import TYPE_CHECKING, Generic, NoReturn
+from typing import TYPE_CHECKING, Generic
 
 from kwire.model import Cursor, K, OffsetAndMetadata, Record, TopicPartition, V
 
@@ -318,9 +318,11 @@ class Records(Generic[K, V]):
 
     if not TYPE_CHECKING:  # to a type checker, it would make every name one of the records'
 
-        def __getattr__(self, name: str) -> NoReturn:
+        def __getattr__(self, name: str) -> object:
             from kwire.fetching.foreign_attributes import OF_RECORDS, no_such_attribute
 
+            if hasattr(type(self), name):  # a property of a subclass has raised the error, which stays
+                return object.__getattribute__(self, name)
             raise no_such_attribute(self, name, OF_RECORDS)
 
     def _all(self) -> tuple[PartitionRecords[K, V], ...]:

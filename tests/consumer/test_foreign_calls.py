@@ -137,6 +137,26 @@ def test_a_class_beside_a_consumer_may_add_the_other_kind_of_with() -> None:
     assert "__enter__" not in dir(AsyncConsumer)
 
 
+class OwnRecords(Records):
+    @property
+    def first(self) -> object:
+        return self.nothing  # type: ignore[attr-defined]  # that is the mistake
+
+
+class OwnConsumer(Consumer):
+    @property
+    def first(self) -> object:
+        return self.nothing  # type: ignore[attr-defined]  # that is the mistake
+
+
+def test_an_error_inside_a_property_of_a_subclass_is_left_alone() -> None:
+    """It was said that there is no such property."""
+    with OwnConsumer(bootstrap_servers="localhost:1") as consumer:
+        for owner in (OwnRecords(), consumer):
+            with pytest.raises(AttributeError, match=r"object has no attribute 'nothing'$"):
+                _ = owner.first
+
+
 def test_records_without_a_name_can_be_copied_and_asked_for_it() -> None:
     assert not hasattr(Records(), "nothing")
     assert len(copy.copy(Records())) == len(pickle.loads(pickle.dumps(Records()))) == 0
