@@ -72,7 +72,9 @@ def test_a_call_that_does_not_fit_says_what_does(using: Callable[[Call], None], 
         ({"nothing": 5}, r"'nothing'$"),
     ],
 )
-def test_so_does_a_poll(using: Callable[[Call], None], keywords: dict[str, Any], answer: str) -> None:
+def test_a_poll_with_a_keyword_of_another_client_says_what_it_is_in_kwire(
+    using: Callable[[Call], None], keywords: dict[str, Any], answer: str
+) -> None:
     with pytest.raises(TypeError, match=answer):
         using(lambda consumer: consumer.poll(**keywords))
 
@@ -108,7 +110,7 @@ def test_a_method_of_another_client_names_that_of_kwire(using: Callable[[Call], 
         ("isEmpty", "is_empty$"),
     ],
 )
-def test_so_does_an_attribute_of_what_another_client_polls(name: str, answer: str) -> None:
+def test_an_attribute_of_what_another_client_polls_names_what_records_have(name: str, answer: str) -> None:
     with pytest.raises(AttributeError, match=rf"^'Records' object has no attribute '{name}'; in kwire: {answer}"):
         getattr(Records(), name)
 
@@ -157,9 +159,14 @@ def test_an_error_inside_a_property_of_a_subclass_is_left_alone() -> None:
                 _ = owner.first
 
 
-def test_records_without_a_name_can_be_copied_and_asked_for_it() -> None:
-    assert not hasattr(Records(), "nothing")
+def test_records_that_are_not_made_yet_can_be_asked_for_any_name() -> None:
+    """copy and pickle ask so. A look-up of its own attributes in `__getattr__` would have no end."""
+    unmade = object.__new__(Records)
+    assert [name for name in ("nothing", "isEmpty", "_chunks", "__setstate__") if hasattr(unmade, name)] == []
     assert len(copy.copy(Records())) == len(pickle.loads(pickle.dumps(Records()))) == 0
+
+
+def test_nothing_is_answered_for_that_records_have() -> None:
     assert [name for name in OF_RECORDS if hasattr(Records, name)] == []
 
 

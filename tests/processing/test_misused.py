@@ -176,7 +176,7 @@ def test_an_argument_of_other_libraries_is_answered_with_that_of_kwire(
         ("retry_on", "a record is tried again after every exception, except those in terminal=$"),
     ],
 )
-def test_so_is_one_for_retries(keyword: str, answer: str) -> None:
+def test_a_keyword_of_other_libraries_retries_is_answered_with_that_of_retry(keyword: str, answer: str) -> None:
     arguments: Any = {keyword: 3}
     with pytest.raises(TypeError, match=rf"^Retry\(\) got .* '{keyword}'; in kwire: {answer}"):
         Retry(**arguments)
