@@ -15,8 +15,8 @@ def _each(names: str, instead: str) -> Iterator[ForeignName]:
 
 GUESSED: tuple[ForeignName, ...] = (
     *_each("topic topics topic_name", "topics come first, without a name, as in Consumer('orders', 'refunds')"),
-    *_each("broker brokers servers hosts", "the brokers to begin with are bootstrap_servers"),
-    *_each("consumer_group", "the name of the group is group_id"),
+    *_each("broker brokers servers hosts", "give the brokers as bootstrap_servers="),
+    *_each("consumer_group", "give the group as group_id="),
     other("from_beginning", 'auto_offset_reset="earliest" begins there, if nothing is committed', at=("", "false")),
     *_each("timeout timeout_ms poll_timeout poll_timeout_ms", "poll(timeout) takes it, in seconds"),
     *_each("on_assigned on_revoked on_lost listener", _TO_SUBSCRIBE),
