@@ -175,7 +175,7 @@ if not TYPE_CHECKING:  # with `__getattr__`, a type checker would accept every m
         AttributeError, so it alone gets an ImportError: `hasattr` and its kin expect the former."""
         import sys
 
-        from kwire.other_names import import_hint
+        from kwire.import_hints import import_hint
 
         hint = import_hint(name, __all__)
         if hint and sys._getframe(1).f_code.co_name == "_handle_fromlist":  # importlib asks a package so

@@ -24,12 +24,12 @@ from kwire.cli.faults import faults_commands
 from kwire.cli.help_texts import make_plain
 from kwire.cli.pipeline import run_pipeline
 from kwire.cli.show_config import print_settings
-from kwire.cli.usage_hints import HintingGroup
+from kwire.cli.usage_hints import GroupWithHints
 from kwire.cli.wire import wire_commands
 from kwire.version import __version__
 
 app = typer.Typer(
-    cls=HintingGroup,
+    cls=GroupWithHints,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich would take [spark] for a style, and leave it out

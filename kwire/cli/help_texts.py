@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 from typer.core import TyperCommand
 
-from kwire.cli.usage_hints import HintingGroup
+from kwire.cli.usage_hints import GroupWithHints
 
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter
@@ -39,6 +39,6 @@ def make_plain(commands: typer.Typer) -> None:
     for command in commands.registered_commands:
         command.cls = PlainCommand
     for group in commands.registered_groups:
-        group.cls = HintingGroup
+        group.cls = GroupWithHints
         if group.typer_instance is not None:
             make_plain(group.typer_instance)

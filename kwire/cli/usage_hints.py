@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typer._click import Command, Context
 
 # What other tools call it.
-_INSTEAD: Mapping[str, str] = {
+OTHER_COMMANDS: Mapping[str, str] = {
     "lag": "groups describe",
     **dict.fromkeys(("read", "tail", "cat", "get"), "consume"),
     **dict.fromkeys(("write", "send", "publish"), "produce"),
@@ -20,8 +20,8 @@ _INSTEAD: Mapping[str, str] = {
 }
 
 
-class HintingGroup(TyperGroup):
-    """A command that has only subcommands."""
+class GroupWithHints(TyperGroup):
+    """A command that has only subcommands. Its errors name the one that was meant."""
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         given = [*args]  # parsing takes them out
@@ -31,7 +31,7 @@ class HintingGroup(TyperGroup):
             option = getattr(error, "option_name", None)
             if option and (path := _path_with(self, option, given)):
                 example = " ".join([ctx.command_path, *path, option])
-                _say(error, f"No such option: {option}. Options come after a command, as in '{example}'")
+                _replace_message(error, f"No such option: {option}. Options come after a command, as in '{example}'")
             raise
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Command | None, list[str]]:
@@ -39,14 +39,14 @@ class HintingGroup(TyperGroup):
             return super().resolve_command(ctx, args)
         except Exception as error:
             root = ctx.find_root()
-            meant = _INSTEAD.get(args[0], args[0])
+            meant = OTHER_COMMANDS.get(args[0], args[0])
             if found := [path for path in _paths(root.command) if path == meant or path.endswith(f" {meant}")]:
                 paths = ", ".join(f"'{root.command_path} {path}'" for path in found)
-                _say(error, f"No such command '{args[0]}'. Did you mean {paths}?")
+                _replace_message(error, f"No such command '{args[0]}'. Did you mean {paths}?")
             raise
 
 
-def _say(error: Exception, text: str) -> None:
+def _replace_message(error: Exception, text: str) -> None:
     """Typer brings its own click, or takes another, so the class of its errors has no one name."""
     if hasattr(error, "message"):
         error.message = text

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Concatenate, Generic, NoReturn, ParamSpec, Protocol, TypeVar, Unpack, cast, overload
 
+from kwire.attribute_hints import no_such_attribute
 from kwire.config import AllSettings, ConsumerConfig, Deserialize, Settings
 from kwire.consumer.access import AccessGuard, ThreadAccessKey
 from kwire.consumer.arguments import Timeout, hint_at_file, milliseconds, topics_and_config
@@ -20,7 +21,6 @@ from kwire.consumer.forks import look_for_fork, not_picklable
 from kwire.consumer.session import ConsumerSession
 from kwire.errors import ConfigError, InvalidArgumentError
 from kwire.events import CommitCallback
-from kwire.fetching.foreign_attributes import no_such_attribute
 from kwire.metrics import MetricName
 from kwire.model import ConsumerGroupMetadata, K, OffsetAndMetadata, Partitions, TopicPartition, V
 from kwire.parallel_rebalance.metrics import metrics_of

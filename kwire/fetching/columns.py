@@ -319,7 +319,8 @@ class Records(Generic[K, V]):
     if not TYPE_CHECKING:  # to a type checker, it would make every name one of the records'
 
         def __getattr__(self, name: str) -> object:
-            from kwire.fetching.foreign_attributes import OF_RECORDS, no_such_attribute
+            from kwire.attribute_hints import no_such_attribute
+            from kwire.fetching.foreign_attributes import OF_RECORDS
 
             if hasattr(type(self), name):  # a property of a subclass has raised the error, which stays
                 return object.__getattribute__(self, name)

@@ -19,7 +19,7 @@ E = TypeVar("E", bound=Enum)
 
 _WAIT = "backoff= is how many seconds are waited after the first failure; it doubles with each"
 _TRIED_AGAIN = "a record is tried again after every exception, except those in terminal="
-_FOREIGN: Mapping[str, str] = {
+RETRY_KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("attempts", "tries", "stop"), "max_attempts= counts the first attempt, too"),
     **dict.fromkeys(("retries", "max_retries", "max_tries"), "max_attempts= counts the first attempt, too"),
     **dict.fromkeys(("delay", "initial_delay", "base_delay", "initial_backoff", "wait", "backoff_base"), _WAIT),
@@ -79,7 +79,7 @@ attempts the processor stops with a `WorkerError`. A record that cannot be deser
 value that failed; the error is its `RecordDeserializationError`, with the raw bytes of both."""
 
 
-@answers_foreign_keywords("__init__", _FOREIGN)
+@answers_foreign_keywords(RETRY_KEYWORDS)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """How often a record is tried, and how long is waited in between: exponential, with 20 % jitter.

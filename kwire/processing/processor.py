@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _FAILED = 'on_failure= is "stop", "skip", or a function of (record, error)'
 _TRIED = "retry=Retry(max_attempts=...) says how often a record is tried"
-_FOREIGN: Mapping[str, str] = {
+PROCESSOR_KEYWORDS: Mapping[str, str] = {
     **dict.fromkeys(("concurrency", "max_concurrency", "max_workers", "num_workers", "threads"), "workers="),
     **dict.fromkeys(("on_error", "error_handler", "on_exception"), _FAILED),
     **dict.fromkeys(("dead_letter", "dlq"), "on_failure=dead_letter_topic(producer, topic), of kwire.processing"),
@@ -56,7 +56,7 @@ _FOREIGN: Mapping[str, str] = {
 }
 
 
-@answers_foreign_keywords("__init__", _FOREIGN)
+@answers_foreign_keywords(PROCESSOR_KEYWORDS)
 class Processor(Generic[K, V]):
     """Handles many records at once, in order where order is wanted, and commits what is done.
 

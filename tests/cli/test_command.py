@@ -17,7 +17,7 @@ import kwire.cli
 from kwire import speedups
 from kwire.cli.commands import app
 from kwire.cli.show_config import layout, table
-from kwire.cli.usage_hints import _INSTEAD
+from kwire.cli.usage_hints import OTHER_COMMANDS
 from kwire.config import SETTINGS, SettingDoc, docs
 from kwire.version import __version__
 
@@ -80,7 +80,7 @@ def test_a_command_that_is_missing_or_elsewhere_is_named(
     assert capfd.readouterr().err.rstrip().endswith(answer)
 
 
-@pytest.mark.parametrize("path", _INSTEAD.values())
+@pytest.mark.parametrize("path", OTHER_COMMANDS.values())
 def test_the_commands_that_take_the_place_of_others_are_there(path: str) -> None:
     found: object = get_command(app)
     for name in path.split():

@@ -9,7 +9,7 @@ import re
 import pytest
 
 import kwire
-from kwire.other_names import _HOMES, _INSTEAD, import_hint
+from kwire.import_hints import HOMES, OTHER_NAMES, import_hint
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_any_other_name_is_just_not_there(name: str) -> None:
 
 
 def test_nothing_is_answered_for_that_is_there() -> None:
-    names = [*_INSTEAD, *(name for names in _HOMES.values() for name in names)]
+    names = [*OTHER_NAMES, *(name for names in HOMES.values() for name in names)]
     assert [name for name in names if name in vars(kwire)] == []
 
 
-@pytest.mark.parametrize("home", _HOMES)
+@pytest.mark.parametrize("home", HOMES)
 def test_names_of_kwires_own_are_where_it_says(home: str) -> None:
-    assert [name for name in _HOMES[home] if not hasattr(importlib.import_module(home), name)] == []
+    assert [name for name in HOMES[home] if not hasattr(importlib.import_module(home), name)] == []
 
 
 @pytest.mark.parametrize(

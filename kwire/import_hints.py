@@ -12,7 +12,7 @@ _NO_ADMIN = (
 _LISTENER = "kwire's is RebalanceListener, or AsyncRebalanceListener; subscribe() also takes functions"
 
 # By package, names of kwire's own.
-_HOMES: Mapping[str, tuple[str, ...]] = {
+HOMES: Mapping[str, tuple[str, ...]] = {
     "kwire.processing": (
         "Processor",
         "Retry",
@@ -33,7 +33,7 @@ _HOMES: Mapping[str, tuple[str, ...]] = {
     "kwire.exporters.prometheus": ("ConsumerCollector",),
 }
 # By name, what there is in kwire in the place of another client's.
-_INSTEAD: Mapping[str, str] = {
+OTHER_NAMES: Mapping[str, str] = {
     "KafkaConsumer": "kwire's own is Consumer; kwire.compat.kafka_python has a KafkaConsumer",
     "AIOKafkaConsumer": "kwire's own is AsyncConsumer; kwire.compat.aiokafka has an AIOKafkaConsumer",
     "AIOConsumer": "kwire's own is AsyncConsumer; kwire.compat.confluent_kafka.aio has an AIOConsumer",
@@ -66,9 +66,9 @@ def import_hint(name: str, known: Collection[str]) -> str | None:
         name: Which is not there.
         known: The names that are.
     """
-    if home := next((package for package, names in _HOMES.items() if name in names), None):
+    if home := next((package for package, names in HOMES.items() if name in names), None):
         return f"{name} is in {home}: from {home} import {name}"
-    instead, error = _INSTEAD.get(name), f"{name.removesuffix('Exception')}Error"
+    instead, error = OTHER_NAMES.get(name), f"{name.removesuffix('Exception')}Error"
     if instead is None and name.endswith("Exception") and error in known:
         instead = f"kwire's is {error}"
     return instead and f"kwire has no {name}: {instead}"
