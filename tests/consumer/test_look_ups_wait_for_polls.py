@@ -6,14 +6,18 @@ Until then the application may still change that: it commits where its group is 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeVar
 
 import pytest
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
 from kwire.clock import Deadline
+from kwire.consumer.steps import Steps
+from kwire.events import Reply
 from kwire.protocol.messages.list_offsets import ListOffsetsRequest
 from kwire.testing import Cluster
 
+T = TypeVar("T")
 RECORDS = 10
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -40,15 +44,15 @@ def pass_some_turns(consumer: Consumer[bytes, bytes]) -> None:
 
 def interrupt_the_next_wait(consumer: Consumer[bytes, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
     """By Ctrl-C, when what it waits for has come."""
-    mailbox = consumer._session.link.mailbox
-    wait = mailbox.wait
+    link = consumer._session.link
+    wait_for = link.wait_for
 
-    def interrupted(seen: int, deadline: Deadline) -> None:
-        monkeypatch.setattr(mailbox, "wait", wait)
-        wait(seen, deadline)
+    def interrupted(reply: Reply[T], what: str, deadline: Deadline, *, wakeable: bool) -> Steps[T]:
+        monkeypatch.setattr(link, "wait_for", wait_for)
+        yield from wait_for(reply, what, deadline, wakeable=wakeable)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(mailbox, "wait", interrupted)
+    monkeypatch.setattr(link, "wait_for", interrupted)
 
 
 def asks_for(request: ListOffsetsRequest, wanted: TopicPartition) -> bool:

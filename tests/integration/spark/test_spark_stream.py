@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
-from pyspark.errors import StreamingQueryException
+from pyspark.errors import AnalysisException, PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -156,12 +156,18 @@ def delete_records(admin: AdminClient, topic: str, before: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "message", "error"),
     [
-        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
-        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"}, "higher than the maxOffsetsPerTrigger"),
+        ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries", StreamingQueryException),
+        (
+            {"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "3"},
+            "than the maxOffsetsPerTrigger",
+            AnalysisException,
+        ),
     ],
 )
-def test_what_cannot_be_fails_the_query(job: Job, topic: MakeTopic, options: dict[str, str], message: str) -> None:
-    with pytest.raises(StreamingQueryException, match=message):
+def test_what_cannot_be_fails_the_query_or_is_refused_before(
+    job: Job, topic: MakeTopic, options: dict[str, str], message: str, error: type[PySparkException]
+) -> None:
+    with pytest.raises(error, match=message):
         job.run({"subscribe": topic(), **options})
