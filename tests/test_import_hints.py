@@ -1,4 +1,4 @@
-"""Names that `kwire` does not have: whoever imports one by habit is told where it is, or what there is instead."""
+"""Names that `kwire` does not have. The error of an import says where the name is, or what there is instead."""
 
 from __future__ import annotations
 

@@ -192,8 +192,8 @@ class _Tasks:
         return self.processor is not None and self.processor is not self.own_loop().current_task()
 
     def is_unfinished(self) -> bool:
-        """Whether another task is still processing these records, or has failed over them; or whoever does was told to
-        end since, and may have caught that (`except CancelledError: pass`)."""
+        """Whether the records may be unprocessed: another task has them and has not returned, or the task that has them
+        was cancelled after its poll. It may have caught the cancellation (`except CancelledError: pass`)."""
         loop = self.own_loop()
         if loop.cancellations(self.processor) > self.cancellations:
             return True

@@ -1,10 +1,10 @@
 """What the application was handed: the one record of positions that the application thread owns.
 
 The last poll's records count as delivered when the application comes back: with the next poll, with a commit of all
-that was returned, or when it closes; then without those behind the one at which it left an iteration. Until then no
-auto-commit may cover them, except those in front of offsets that it commits itself. A `for` loop is more exact: it
-counts up to the record it is at, and what it has not seen when it is left is not lost: the next poll hands that out
-first.
+that was returned, or when it closes. If it left an iteration over them in the middle, closing counts them up to there.
+Until then no auto-commit may cover them, except those in front of offsets that it commits itself. A `for` loop over the
+consumer counts up to the record it is at. When it is left, the next poll first hands out the records that it has not
+seen.
 
 An exception of a signal handler (Ctrl-C, a time limit) may strike between any two lines of a poll. So a poll collects
 into `pending` and hands out by one assignment. Only the next call counts its records as returned: a poll that raises

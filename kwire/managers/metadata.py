@@ -191,8 +191,8 @@ class MetadataManager:
 
     @property
     def _are_named_by_user(self) -> bool:
-        """Whether there are topics of interest that the user has named, so that they may be created. Topics that the
-        broker has matched are there; to ask for one that has just been deleted would create it anew."""
+        """Whether the user has named a topic of interest, so that the broker may create it. Topics that the broker has
+        matched exist. If one has just been deleted, a request for it must not create it anew."""
         if self._subscription.kind is not SubscriptionKind.BROKER_PATTERN:
             return True
         return not self._transient <= {tp.topic for tp in self._subscription.partitions}
