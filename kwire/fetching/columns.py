@@ -331,11 +331,11 @@ class Records(Generic[K, V]):
         return self._chunks
 
     def _chunks_of(self, partition_or_topic: TopicPartition | str | None) -> Sequence[PartitionRecords[K, V]]:
+        chunks = self._all()
         if partition_or_topic is None:
-            return self._all()
-        self._is_taken = True
+            return chunks
         if isinstance(partition_or_topic, str):
-            return [chunk for chunk in self._chunks if chunk.topic_partition.topic == partition_or_topic]
+            return [chunk for chunk in chunks if chunk.topic_partition.topic == partition_or_topic]
         return self._sorted().get(partition_or_topic, ())
 
     def _sorted(self) -> Mapping[TopicPartition, Sequence[PartitionRecords[K, V]]]:
