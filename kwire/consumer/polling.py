@@ -75,6 +75,7 @@ class Polling(Generic[K, V]):
         """Until there may be something to return. All of that time is spent in the poll; only what user code does
         counts towards `max_poll_interval_ms`."""
         self._mailbox.polls_in_a_row.finds_nothing()
+        self.tell_return()
         self._mailbox.polled_at_ms = NEVER_MS
         try:
             begin_loading()
@@ -90,6 +91,12 @@ class Polling(Generic[K, V]):
             return False
         self._mailbox.post(PollStarted())
         return True
+
+    def tell_return(self) -> None:
+        """The application comes back for more: wake the network thread, if it waits for that."""
+        if self._state.link.buffer.awaits_return:
+            self._state.link.buffer.awaits_return = False
+            self._mailbox.wake_network()
 
     def gather(self) -> Steps[None]:
         """As `collect`, on an event loop: in portions, between which other tasks have a turn.

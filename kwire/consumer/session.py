@@ -187,6 +187,7 @@ class ConsumerSession(Generic[K, V]):
         most = None if max_records is None else checked_max_records(max_records)
         self.state.check_not_in_callback("poll()")
         self.state.delivery.come_back()
+        self.polling.tell_return()
         self.link.woken_in = None
         if to_loop and most is None:
             self.polling.size.begin_for_loop(monotonic_ms(), is_through=self.state.delivery.is_all_handed_out)

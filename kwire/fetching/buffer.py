@@ -50,12 +50,15 @@ class FetchBuffer:
     Attributes:
         limit_bytes: How much may be fetched ahead; the network thread's.
         tells_run_out: Whether `drained` tells also when nothing is left of a partition; the network thread's.
+        awaits_return: Whether the network thread waits for the application to come back for more. The network thread
+            sets it, the application thread takes it back.
     """
 
     def __init__(self, children: int = 0) -> None:
         self.children = tuple(FetchBuffer() for _ in range(children))
         self.limit_bytes = 0
         self.tells_run_out = False
+        self.awaits_return = False
         self._lock = Lock()
         # Each partition's fetches. The partitions stand in the order of their turns.
         self._lines: OrderedDict[TopicPartition, deque[CompletedFetch]] = OrderedDict()

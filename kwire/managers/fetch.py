@@ -61,6 +61,10 @@ READ_COMMITTED_MIN_VERSION = 4
 PATIENCE_MS = 100.0
 """When the buffer has been full for this long, the application is slow. From then on partitions of which nothing is
 buffered are fetched beside it."""
+READ_AHEAD_DELAY_MS = 10.0
+"""A partition of which the first records since a seek are buffered is not fetched for so long, or until the application
+comes back for more. A program that looks up single records seeks again, and its fetch would wait for the answer to one
+that nobody wants."""
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -129,6 +133,8 @@ class FetchManager:
             subscription, backoff, config.request_timeout_ms, read_committed=self._read_committed, cursor=cursor
         )
         self._blocked: dict[TopicPartition, float] = {}
+        self._sought: set[TopicPartition] = set()
+        """Those that wait for `READ_AHEAD_DELAY_MS`."""
         self._redirected: set[TopicPartition] = set()
         """Their leader named another leader (KIP-951), and no answer without an error has come since."""
         self._not_served: set[TopicPartition] = set()
@@ -152,6 +158,8 @@ class FetchManager:
 
     def poll(self, now_ms: float) -> PollResult:
         self.may_poll_early = False
+        if self._sought and not self._buffer.awaits_return:
+            self._read_ahead()
         self._unblock(now_ms)
         self._subscription.touched.update(self._connections.misplaced(now_ms))
         self._end_setting_aside()
@@ -276,9 +284,17 @@ class FetchManager:
         self._subscription.touched.update(self._subscription.partitions)
 
     def _unblock(self, now_ms: float) -> None:
-        for tp in [tp for tp, until_ms in self._blocked.items() if until_ms <= now_ms]:
+        ended = [tp for tp, until_ms in self._blocked.items() if until_ms <= now_ms]
+        for tp in ended:
             del self._blocked[tp]
-            self._subscription.touched.add(tp)
+        self._sought.difference_update(ended)
+        self._subscription.touched.update(ended)
+
+    def _read_ahead(self) -> None:
+        """The application has come back since it has sought: fetch what follows."""
+        for tp in self._sought & self._blocked.keys() & self._subscription.partitions.keys():
+            self._blocked[tp] = self._subscription.partitions[tp].blocked_until_ms = 0.0
+        self._sought.clear()
 
     def _take_changes(self, now_ms: float) -> None:
         if self._subscription.touched and (partition_bytes := self._share_of_partition()) != self._partition_bytes:
@@ -587,9 +603,17 @@ class FetchManager:
             return False
         self._turn += 1
         partition.turn = self._turn
+        if partition.is_sought:
+            self._delay_read_ahead(partition, now_ms)
         partition.fetch_offset = batch.next_offset
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return True
+
+    def _delay_read_ahead(self, partition: AssignedPartition, now_ms: float) -> None:
+        partition.is_sought = False
+        self._block_until(partition, now_ms + READ_AHEAD_DELAY_MS)
+        self._sought.add(partition.topic_partition)
+        self._buffer.awaits_return = True
 
     def _log_span(self, partition: AssignedPartition, data: PartitionData | Told) -> LogSpan:
         return LogSpan(data.log_start_offset, partition.end_offset(read_committed=self._read_committed))
@@ -619,7 +643,9 @@ class FetchManager:
 
     def block(self, partition: AssignedPartition, now_ms: float) -> None:
         """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""
-        until_ms = now_ms + self._backoff.delay_ms(1)
+        self._block_until(partition, now_ms + self._backoff.delay_ms(1))
+
+    def _block_until(self, partition: AssignedPartition, until_ms: float) -> None:
         partition.blocked_until_ms = until_ms
         self._blocked[partition.topic_partition] = until_ms
 

@@ -136,6 +136,7 @@ class PositionsManager:
         if event.epoch in (None, partition.epoch):
             self._without_reset_policy.pop(event.partition, None)
             self._events.forget(event.partition)
+            partition.is_sought = partition.has_position
             self._subscription.fire(event.partition, PartitionEvent.SEEK, position=event.position)
             self._subscription.publish()
         event.reply.succeed(None)

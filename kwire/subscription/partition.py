@@ -51,6 +51,7 @@ class AssignedPartition:
         "fetch_offset",
         "high_watermark",
         "holds",
+        "is_sought",
         "last_stable_offset",
         "leader",
         "machine",
@@ -77,6 +78,8 @@ class AssignedPartition:
         self.holds: set[Hold] = set()
         # Its revoked callback has run: nothing more of it is committed.
         self.released = False
+        # The user has moved it to where it is, and nothing has been fetched since.
+        self.is_sought = False
         # What lies from here on is read by somebody else; None: it is read to the end and beyond.
         self.stop_offset: int | None = None
         # What one fetch may bring of it, where the settings allow more.

@@ -221,6 +221,11 @@ class Scenario:
         position = OffsetAndMetadata(offset, leader_epoch=leader_epoch)
         self.post(RecordsDelivered([(tp, self.partition(tp).epoch, position)]))
 
+    def come_back(self) -> None:
+        """The application polls again, whatever it has been given."""
+        self.buffer.awaits_return = False
+        self.turn()
+
     def take_event(self, kind: type[E]) -> E:
         """The oldest background event of this kind."""
         for event in self.events:

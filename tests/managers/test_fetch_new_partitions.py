@@ -80,6 +80,7 @@ def test_what_is_sought_while_a_fetch_waits_is_fetched_over_another_connection(w
     assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {0: 3}}
     answer(waiting, Channel.NEW_FETCH, data(0, batch(3)))
     assert waiting.buffer.front() is not None
+    waiting.come_back()
     assert asked(waiting) == {Channel.FETCH: {}, Channel.NEW_FETCH: {0: 4}}
 
 
@@ -90,6 +91,7 @@ def test_it_joins_the_others_when_they_are_answered(waiting: Scenario) -> None:
     # Until now the session has it at its old position.
     assert asked(waiting) == {Channel.FETCH: {0: 3}, Channel.NEW_FETCH: {0: 3}}
     answer(waiting, Channel.NEW_FETCH, data(0, batch(3)))
+    waiting.come_back()
     assert asked(waiting) == {Channel.FETCH: {0: 3}}
     answer(waiting, Channel.FETCH, data(0, batch(3)))
     assert asked(waiting) == {Channel.FETCH: {0: 4}}
