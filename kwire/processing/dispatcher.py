@@ -25,7 +25,7 @@ from kwire.model import K, Record, TopicPartition, V
 from kwire.offset_set import NO_OFFSETS, OffsetSet
 from kwire.processing.buffer_usage import BufferUsage
 from kwire.processing.completion_tracker import CompletionTracker
-from kwire.processing.failures import Failures, GiveUp, Stop, TryAgain, Verdict
+from kwire.processing.failures import Failures, GiveUp, Stop, TryAgain, Verdict, place
 from kwire.processing.lazy_records import LazyRecords, with_keys
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import OrderedQueues, Ordering, Work
@@ -397,14 +397,14 @@ class Dispatcher(Generic[K, V]):
         if is_dead_lettering or isinstance(error, BreakdownError | MemoryError):
             run.breakdowns += 1
             reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
-            return self._failures.of_workers(source, run.record.offset, run.breakdowns, error, reason)
+            return self._failures.of_workers(source, run.offsets, run.breakdowns, error, reason)
         run.attempts += 1
         self.counts.failed_attempts += 1
-        return self._failures.of_handler(source, run.record.offset, run.attempts, error, now_ms)
+        return self._failures.of_handler(source, run.offsets, run.attempts, error, now_ms)
 
     def _try_again(self, entry: _Entry[K, V], delay_ms: float, now_ms: float) -> None:
         if self._gives_up_retries:
-            log.warning("%s offset %d is not tried again: it is not committed", entry.source, entry.run.record.offset)
+            log.warning("%s: not tried again, and not committed", place(entry.source, entry.run.offsets))
             self._leave_undone(entry)
             return
         entry.is_waiting = True
@@ -427,7 +427,7 @@ class Dispatcher(Generic[K, V]):
             entry.dead_lettering = concerned
             self._start(entry, now_ms)
             return
-        log.error("%s offset %d: given up: %r", entry.source, run.record.offset, error)
+        log.error("%s: given up: %r", place(entry.source, run.offsets), error)
         self.counts.skipped += concerned
         run.todo.popleft()
         self._report(entry)

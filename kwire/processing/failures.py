@@ -6,12 +6,14 @@ Contract: it decides and logs; `Dispatcher` does what is decided.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.logs import part_logger
+from kwire.offset_set import OffsetSet
 from kwire.processing.policies import Retry
 from kwire.processing.sources import Source, partition_of
 
@@ -60,24 +62,30 @@ class Failures:
         self._stops = stops
         self._warn_at_ms = -NEVER_MS
 
-    def of_handler(self, source: Source, offset: int, attempts: int, error: BaseException, now_ms: float) -> Verdict:
-        """The handler has failed over this record this many times, now with this error."""
+    def of_handler(
+        self, source: Source, offsets: Sequence[int], attempts: int, error: BaseException, now_ms: float
+    ) -> Verdict:
+        """The handler has failed over this record, or this list of them, this many times, now with this error."""
         delay_ms = self._retry.delay_ms(attempts, error)
         if delay_ms is not None:
-            log.log(self._level(now_ms), "%s offset %d: attempt %d failed: %r", source, offset, attempts, error)
+            log.log(self._level(now_ms), "%s: attempt %d failed: %r", place(source, offsets), attempts, error)
             return TryAgain(delay_ms)
         if isinstance(error, Exception) and not self._stops:
             return GiveUp(error)
         if isinstance(error, RecordDeserializationError):
-            return _stop(ProcessingError(partition_of(source), offset, 0, str(error)), error)
-        return _stop(ProcessingError(partition_of(source), offset, attempts, repr(error)), error)
+            return _stop(ProcessingError(partition_of(source), offsets[0], 0, str(error)), error)
+        reason = f"{error!r}{_whole_list(offsets)}"
+        return _stop(ProcessingError(partition_of(source), offsets[0], attempts, reason), error)
 
-    def of_workers(self, source: Source, offset: int, breakdowns: int, error: BaseException, reason: str) -> Verdict:
-        """The workers, or the dead-letter function, have broken down over this record this many times. That is no fault
-        of the record: it is tried again, and at last the processor stops."""
-        log.warning("%s offset %d: in work when this happened: %s", source, offset, reason)
+    def of_workers(
+        self, source: Source, offsets: Sequence[int], breakdowns: int, error: BaseException, reason: str
+    ) -> Verdict:
+        """The workers, or the dead-letter function, have broken down over this record, or this list, this many times.
+        That is no fault of the record: it is tried again, and at last the processor stops."""
+        log.warning("%s: in work when this happened: %s", place(source, offsets), reason)
         if breakdowns >= MAX_BREAKDOWNS:
-            return _stop(WorkerError(partition_of(source), offset, breakdowns, reason), error)
+            reason += _whole_list(offsets)
+            return _stop(WorkerError(partition_of(source), offsets[0], breakdowns, reason), error)
         return TryAgain(_AFTER_BREAKDOWN.delay_ms(breakdowns))
 
     def _level(self, now_ms: float) -> int:
@@ -85,6 +93,20 @@ class Failures:
             return logging.INFO
         self._warn_at_ms = now_ms + WARNED_EVERY_MS
         return logging.WARNING
+
+
+def place(source: Source, offsets: Sequence[int]) -> str:
+    """`orders-0 offset 7`, or of a list of records `orders-0 offsets 7-9, 12`."""
+    return f"{source} {'offset' if len(offsets) == 1 else 'offsets'} {_shown(offsets)}"
+
+
+def _whole_list(offsets: Sequence[int]) -> str:
+    return "" if len(offsets) == 1 else f"; its list has offsets {_shown(offsets)}"
+
+
+def _shown(offsets: Sequence[int]) -> str:
+    ranges = OffsetSet(range(offset, offset + 1) for offset in offsets)
+    return ", ".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in ranges)
 
 
 def _stop(error: ProcessingError, cause: BaseException) -> Stop:

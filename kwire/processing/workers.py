@@ -149,6 +149,11 @@ class Run(Generic[K, V]):
         item = items[min(self.done, len(items) - 1)]
         return item[0] if isinstance(item, list) else item
 
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Of the record or the batch that it is at."""
+        return [record.offset for record in records_of(self.items[self.done : self.done + 1] or self.items[-1:])]
+
     def put_back(self) -> None:
         """The item that was taken last has failed, and comes next again. None was taken if the run could not begin, as
         when memory is short for its records."""

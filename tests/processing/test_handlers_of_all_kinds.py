@@ -418,6 +418,22 @@ def test_a_batch_fails_as_a_whole_and_its_dead_letter_gets_each_record(
     assert committed(cluster) == 9
 
 
+def test_the_log_names_each_record_of_a_batch_that_is_skipped(
+    new_consumer: NewConsumer, orders: Orders, wait_until: WaitUntil, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders(9)
+
+    def handle(batch: list[BytesRecord]) -> None:
+        if any(record.offset == 4 for record in batch):
+            raise ValueError("no such customer")
+
+    with Processor(
+        new_consumer(), handle, batch_size=3, retry=Retry(max_attempts=1), on_failure="skip", ordering="partition"
+    ) as processor:
+        wait_until(lambda: processor.status().handled == 9)
+    assert "orders-0 offsets 3-5: given up: ValueError('no such customer')" in caplog.text
+
+
 def test_a_batch_that_fails_for_good_ends_it_and_comes_again(
     cluster: Cluster, new_consumer: NewConsumer, orders: Orders
 ) -> None:
