@@ -1,4 +1,4 @@
-"""What operators are told of positions that are reset, and of records that are lost (`on_event=`).
+"""What operators are told of positions that are reset (`on_event=`), and of records that are lost (also in the log).
 
 A position may be void while the application has records in hand. How far it got is known when it comes back: what it
 has read is not lost, so its events wait until then.
@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from kwire.epochs import AssignmentEpoch
 from kwire.events import Delivered
+from kwire.logs import part_logger
 from kwire.managers.base import TellOperator
 from kwire.model import TopicPartition
 from kwire.subscription.partition import AssignedPartition
+
+log = part_logger("offsets")
 
 NOTHING_COMMITTED = "nothing is committed"
 OUT_OF_RANGE = "its offset is out of range"
@@ -45,10 +48,10 @@ class _Reset:
 
 
 class ResetEvents:
-    """The events about positions of one cursor. Does nothing if nobody listens.
+    """The events about positions of one cursor.
 
     Args:
-        tell_operator: Takes the events; None: nobody listens.
+        tell_operator: Takes the events; None: nobody listens, and only losses are logged.
     """
 
     def __init__(self, tell_operator: TellOperator | None) -> None:
@@ -71,10 +74,9 @@ class ResetEvents:
 
     def begin(self, tp: TopicPartition, reason: str, before: int | None = None) -> None:
         """A reset begins, from a position that the application has come to."""
-        if self._tell_operator is not None:
-            if tp in self._unsettled:
-                self._settle(tp)
-            self._resets[tp] = _Reset(reason, before)
+        if tp in self._unsettled:
+            self._settle(tp)
+        self._resets[tp] = _Reset(reason, before)
 
     def begin_amid(self, partition: AssignedPartition, reason: str, lost_up_to: int | None) -> None:
         """A reset begins. The application may have come further than is known.
@@ -82,8 +84,6 @@ class ResetEvents:
         Args:
             lost_up_to: All that it has not read in front of this offset is lost.
         """
-        if self._tell_operator is None:
-            return
         tp, consumed = partition.topic_partition, partition.consumed
         assert consumed is not None
         self._resets[tp] = _Reset(reason, consumed.offset, partition.epoch, lost_up_to)
@@ -153,7 +153,11 @@ class ResetEvents:
 
     def lost(self, tp: TopicPartition, first: int | None, behind: int, why: str) -> None:
         """Records of these offsets are lost, if there are any. None: from where on, nobody can tell."""
-        if self._tell_operator is None or (first is not None and first >= behind):
+        if first is not None and first >= behind:
+            return
+        begin = "" if first is None else f" from offset {first}"
+        log.warning("records of %s are lost,%s up to offset %d: %s", tp, begin, behind - 1, why, extra=tp._asdict())
+        if self._tell_operator is None:
             return
         from kwire.consumer_events import DataLost
 

@@ -81,7 +81,8 @@ class Processor(Generic[K, V]):
             function.
         on_failure: What becomes of a record that has failed for good, or cannot be deserialized: "stop", "skip", or a
             function to call with it; see `dead_letter_topic`.
-        on_data_loss: What happens if a batch is damaged, or the log has lost the position: "stop" or "skip".
+        on_data_loss: What happens if a batch is damaged, or, with `auto_offset_reset="none"`, the log has lost the
+            position: "stop" or "skip". Any other `auto_offset_reset` says itself where the partition is read on.
         offset_map: Whether commits say, in their metadata, which records behind the offset are finished.
         key_order_within_ranges: With `enable_parallel_rebalance`, the records of a key keep their order among the new
             ones, and among those of the lag, but not between the two. With `ordering="key"`, True says that this is

@@ -359,6 +359,7 @@ def test_the_log_says_of_an_offset_out_of_range_only_what_is_known(
     assert caplog.messages == [
         "offset 5 of orders-0 is out of range; auto_offset_reset is earliest",
         "orders-0 begins at offset 100",
+        "records of orders-0 are lost, from offset 5 up to offset 99: they were deleted before they were read",
     ]
 
 

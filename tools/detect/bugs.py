@@ -257,8 +257,8 @@ BUGS: tuple[Bug, ...] = (
         name="blocked-partition-forgotten",
         story="a partition that met an error is not asked for again",
         file="managers/fetch.py",
-        old="            del self._blocked[tp]\n            self._subscription.touched.add(tp)\n",
-        new="            del self._blocked[tp]\n            self._subscription.touched.discard(tp)\n",
+        old="        self._subscription.touched.update(ended)\n",
+        new="        self._subscription.touched.difference_update(ended)\n",
     ),
     Bug(
         name="aborted-records-returned",
