@@ -16,6 +16,8 @@ from kwire.model import TopicPartition
 
 # What StickyAssignor.subscriptionUserData of kafka-clients 4.3.1 answers after it got a-0 and a-1 in generation 7.
 JAVA = bytes.fromhex("00000001 0001 61 00000002 00000000 00000001 00000007")
+# What StickyAssignorUserData of kafka-python 3.0.12 encodes for the same: Java's bytes behind a version number.
+KAFKA_PYTHON = bytes.fromhex("0001") + JAVA
 PARTITIONS = frozenset({TopicPartition("a", 0), TopicPartition("a", 1)})
 
 topic_names = st.text("ab.\u00e9", min_size=1, max_size=5)
@@ -29,6 +31,16 @@ def test_the_last_assignment_is_written_as_java_does() -> None:
 
 def test_the_first_version_has_no_generation() -> None:
     assert decode_last_assignment(JAVA[:-4]) == (PARTITIONS, -1)
+
+
+def test_kafka_python_writes_a_version_in_front() -> None:
+    assert decode_last_assignment(KAFKA_PYTHON) == (PARTITIONS, 7)
+    assert decode_last_assignment(bytes.fromhex("0000") + JAVA[:-4]) == (PARTITIONS, -1)
+    assert decode_last_assignment(bytes.fromhex("0001 00000000 00000007")) == (frozenset(), 7)
+
+
+def test_bytes_behind_the_data_change_nothing() -> None:
+    assert decode_last_assignment(JAVA + b"more") == (PARTITIONS, 7)
 
 
 @given(partitions, generations)
