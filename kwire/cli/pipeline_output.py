@@ -58,8 +58,9 @@ class Bars:
         self.progress.stop()
 
     def __call__(self, figures: Figures) -> None:
-        told = f"{figures.rows:,} rows  {figures.rate:,.0f}/s  lag {figures.lag:,}  {left(figures.left_s)}"
-        self.progress.update(self._read, completed=figures.rows, total=max(1, figures.rows + figures.lag), told=told)
+        told = f"{figures.rows:,} rows  {figures.rate:,.0f}/s  {_lag(figures)}"
+        total = None if figures.lag is None else max(1, figures.rows + figures.lag)
+        self.progress.update(self._read, completed=figures.rows, total=total, told=told)
         self._most_backfill = max(self._most_backfill, figures.backfill)
         if self._most_backfill:
             self._show_backfill(figures)
@@ -81,10 +82,12 @@ def watcher(name: str, stream: TextIO | None = None) -> Bars | BatchLines:
 def described(figures: Figures) -> str:
     """`batch 3  1,200,000 rows  350,000/s  lag 3,800,000, 3,700,000 of it backfill  11 s left`."""
     behind = f", {figures.backfill:,} of it backfill" if figures.backfill else ""
-    return (
-        f"batch {figures.batch}  {figures.rows:,} rows  {figures.rate:,.0f}/s  lag {figures.lag:,}{behind}  "
-        f"{left(figures.left_s)}"
-    )
+    return f"batch {figures.batch}  {figures.rows:,} rows  {figures.rate:,.0f}/s  {_lag(figures, behind)}"
+
+
+def _lag(figures: Figures, behind: str = "") -> str:
+    """The lag and the time left."""
+    return "lag unknown" if figures.lag is None else f"lag {figures.lag:,}{behind}  {left(figures.left_s)}"
 
 
 def left(seconds: float | None) -> str:

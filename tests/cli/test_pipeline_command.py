@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,7 @@ def test_time_left_is_in_the_largest_unit_that_says_enough(seconds: float | None
 
 def test_lag_without_backfill_says_nothing_of_it() -> None:
     assert described(AT_END) == "batch 9  5,000,000 rows  400,000/s  lag 0  up to date"
+    assert described(replace(AT_END, lag=None, left_s=None)) == "batch 9  5,000,000 rows  400,000/s  lag unknown"
 
 
 def test_of_spark_s_pages_the_cause_is_told() -> None:

@@ -25,7 +25,8 @@ class StreamBatch(NamedTuple):
         took_ms: how long it took.
         rows: how many rows it read.
         covered: what has been read after it.
-        log_ends: where the logs ended when it began; empty if Spark does not say.
+        log_ends: where the logs ended when it began; empty if Spark does not say: of the batch that a query was stopped
+            in, which it reads again.
     """
 
     number: int
@@ -41,12 +42,14 @@ class StreamBatch(NamedTuple):
         return sum(each.gaps.size for each in self.covered.values())
 
     @property
-    def lag(self) -> int:
-        """What is left to read in all."""
-        return sum(self.lags().values())
+    def lag(self) -> int | None:
+        """What is left to read in all; None if Spark does not say where the logs ended."""
+        return sum(self.lags().values()) if self.log_ends else None
 
     def lags(self) -> dict[TopicPartition, int]:
-        """What is left to read of each partition."""
+        """What is left to read of each partition; empty as above."""
+        if not self.log_ends:
+            return {}
         return {tp: each.left(self.log_ends.get(tp, each.head)) for tp, each in self.covered.items()}
 
 
@@ -75,15 +78,15 @@ class Figures:
     Attributes:
         rows: since the pipeline was started.
         rate: rows a second, while batches run.
-        lag: offsets left to read, the backfill among them.
+        lag: offsets left to read, the backfill among them; None if that is not known.
         backfill: offsets left to read behind what is fresh.
-        left_s: until the lag is worked off, new records counted in; None if it does not shrink.
+        left_s: until the lag is worked off, new records counted in; None if it does not shrink, or is not known.
     """
 
     batch: int
     rows: int
     rate: float
-    lag: int
+    lag: int | None
     backfill: int
     left_s: float | None
 
@@ -111,13 +114,14 @@ class StreamProgress:
 
     def _left_s(self) -> float | None:
         """From how fast the lag has shrunk. After one batch there is only its own rate to go by."""
-        first, last = self._recent[0], self._recent[-1]
-        if not last.lag:
-            return 0.0
+        last = self._recent[-1]
+        if not (lag := last.lag):
+            return None if lag is None else 0.0
+        first, lag_then = next((each, then) for each in self._recent if (then := each.lag) is not None)
         if first is last:
-            return last.lag * last.took_ms / last.rows / 1000 if last.rows else None
-        shrunk, took_ms = first.lag - last.lag, last.ended_ms - first.ended_ms
-        return last.lag * took_ms / shrunk / 1000 if shrunk > 0 and took_ms > 0 else None
+            return lag * last.took_ms / last.rows / 1000 if last.rows else None
+        shrunk, took_ms = lag_then - lag, last.ended_ms - first.ended_ms
+        return lag * took_ms / shrunk / 1000 if shrunk > 0 and took_ms > 0 else None
 
 
 def metrics_line(batch: StreamBatch, figures: Figures) -> str:

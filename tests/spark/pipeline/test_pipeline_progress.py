@@ -44,7 +44,20 @@ def test_spark_s_report_of_a_batch_is_read() -> None:
 def test_offsets_may_be_text_and_missing() -> None:
     source = {"endOffset": '{"orders": {"0": 5}}', "latestOffset": None}
     found = batch_from({"batchId": 0, "timestamp": "2026-11-22T10:00:00Z", "numInputRows": 5, "sources": [source]})
-    assert (found.covered, found.log_ends, found.lag) == ({P0: Coverage(5)}, {}, 0)
+    assert (found.covered, found.log_ends, found.lag, found.lags()) == ({P0: Coverage(5)}, {}, None, {})
+
+
+def test_the_lag_of_a_batch_that_is_read_again_is_not_known() -> None:
+    """Spark does not ask where the log ends, and the batch was told to be up to date."""
+    progress = StreamProgress()
+    again = batch(0, rows=100, covered=100, log_end=600, ended_ms=1_000)._replace(log_ends={})
+    figures = progress.add(again)
+    assert (figures.lag, figures.left_s) == (None, None)
+    assert '"lag": null, "backfill": 0, "seconds_left": null, "lags": {}' in metrics_line(again, figures)
+    figures = progress.add(batch(1, rows=100, covered=200, log_end=700, ended_ms=2_000))
+    assert (figures.lag, figures.left_s) == (500, 5.0)
+    figures = progress.add(batch(2, rows=100, covered=300, log_end=700, ended_ms=3_000))
+    assert (figures.lag, figures.left_s) == (400, 4.0)
 
 
 def test_the_first_batch_goes_by_its_own_rate() -> None:
