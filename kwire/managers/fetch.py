@@ -27,7 +27,7 @@ from kwire.holds import Hold
 from kwire.interpreter_lock import for_another_thread
 from kwire.logs import part_logger
 from kwire.managers.base import Deliver
-from kwire.managers.fetch_connection import FetchConnection
+from kwire.managers.fetch_connection import MIN_WAIT_MS, FetchConnection
 from kwire.managers.fetch_connections import FetchConnections
 from kwire.managers.fetch_request import fetch_request
 from kwire.managers.metadata import MetadataManager
@@ -372,9 +372,17 @@ class FetchManager:
 
     def _wait_ms(self, connection: FetchConnection, now_ms: float) -> float:
         """How long the broker may wait for records. With `fetch_min_bytes` above 1 the user wants few answers, not
-        early ones: then it is always as long as the settings allow."""
-        most_ms = self._config.fetch_max_wait_ms
-        return connection.wait_ms(most_ms, now_ms) if self._config.fetch_min_bytes <= 1 else most_ms
+        early ones: then it is always as long as the settings allow.
+
+        The first fetch of a partition hardly waits. It tells where the log ends, and the user may be about to seek
+        other partitions, one by one: those would stand behind it.
+        """
+        most_ms: float = self._config.fetch_max_wait_ms
+        if self._config.fetch_min_bytes > 1:
+            return most_ms
+        if not self._untold.isdisjoint(connection.session.wanted):
+            most_ms = min(most_ms, MIN_WAIT_MS)
+        return self._connections.wait_ms(connection, most_ms, now_ms)
 
     # --- its answer -----------------------------------------------------------------------------------------
 

@@ -32,7 +32,7 @@ GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
 MIN_WAIT_MS = 10.0
-"""How long a broker may wait for records right after a partition was sought or resumed."""
+"""How long a broker may wait for records right after a partition was assigned, sought or resumed."""
 
 
 class FetchConnectionId(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kwire.fetching.idle_partitions import MANY_PARTITIONS, IdlePartitions
-from kwire.managers.fetch_connection import FetchConnection, FetchConnectionId
+from kwire.managers.fetch_connection import MIN_WAIT_MS, FetchConnection, FetchConnectionId
 from kwire.managers.second_fetch import SecondFetch
 from kwire.managers.unsent import Channel
 from kwire.model import Cursor
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from kwire.model import TopicPartition
     from kwire.subscription.partition import AssignedPartition
     from kwire.subscription.subscription import Subscription
+
+LATE_MS = 100.0
+"""A fetch that is overdue by less is about to be answered."""
 
 
 class FetchConnections:
@@ -58,6 +61,16 @@ class FetchConnections:
     def of(self, tp: TopicPartition) -> FetchConnection | None:
         """Where it is fetched, if it is."""
         return self._of.get(tp)
+
+    def wait_ms(self, connection: FetchConnection, most_ms: float, now_ms: float) -> float:
+        """How long the broker may wait for records. NEW_FETCH is to be free again for the next seek when its partitions
+        join the others: it waits no longer than the fetch that they were not to wait behind."""
+        if connection.id.channel is Channel.NEW_FETCH:
+            dues_ms = [waiting.due_ms for tp, waiting in self._new.items() if self._of[tp] is connection]
+            left_ms = max(dues_ms, default=now_ms) - now_ms
+            if left_ms > -LATE_MS:  # else nobody knows how long it takes
+                most_ms = min(most_ms, max(MIN_WAIT_MS, left_ms))
+        return connection.wait_ms(most_ms, now_ms)
 
     @property
     def due_bytes(self) -> int:

@@ -10,6 +10,7 @@ import pytest
 from kwire.events import Reply, SetHold
 from kwire.holds import Hold
 from kwire.managers.fetch_connection import MIN_WAIT_MS
+from kwire.managers.fetch_connections import LATE_MS
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
 from kwire.protocol.error_codes import ErrorCode
@@ -109,6 +110,7 @@ def test_what_is_assigned_while_a_fetch_waits_needs_no_other_connection(waiting:
     assert asked(waiting) == {Channel.FETCH: {}}
     answer(waiting, Channel.FETCH)
     assert asked(waiting) == {Channel.FETCH: {2: 0}}
+    answer(waiting, Channel.FETCH, data(2))
     assert waits_ms(waiting) == MAX_WAIT_MS
 
 
@@ -176,7 +178,36 @@ def test_a_broker_waits_longer_the_longer_nothing_was_sought(waiting: Scenario) 
         waits.append(waits_ms(waiting, Channel.NEW_FETCH))
         waiting.advance(waits[-1])
         answer(waiting, Channel.NEW_FETCH)
-    assert waits == [MIN_WAIT_MS, 10, 20, 40, 80, 160, 320, MAX_WAIT_MS]
+    # At most until the fetch is due that these partitions were not to stand behind, and go on with.
+    assert waits == [MIN_WAIT_MS, 10, 20, 40, 80, 160, MAX_WAIT_MS - 320, MIN_WAIT_MS]
+    waiting.advance(LATE_MS)
+    answer(waiting, Channel.NEW_FETCH)
+    assert waits_ms(waiting, Channel.NEW_FETCH) == MAX_WAIT_MS  # that fetch has no answer
+
+
+def test_the_connection_for_what_is_sought_is_free_again_when_the_partitions_have_gone_back(waiting: Scenario) -> None:
+    """It waited on, up to half a second, for nobody; and so did the next seek."""
+    answer(waiting, Channel.FETCH)
+    waiting.seek(O0, 3)
+    waiting.advance(MAX_WAIT_MS - 1)
+    answer(waiting, Channel.NEW_FETCH, data(0))
+    assert waits_ms(waiting, Channel.NEW_FETCH) == MIN_WAIT_MS
+
+
+def test_the_first_fetch_hardly_waits(scenario: Scenario) -> None:
+    """It tells where the logs end. And partitions that are sought one by one stood behind the fetch of the first one,
+    half a second long if that was at its end."""
+    scenario.topics["orders"] = (1, 1, 1)
+    scenario.start_fetching(O0, offset=END)
+    assert waits_ms(scenario) == MIN_WAIT_MS
+    answer(scenario, Channel.FETCH, data(0))
+    assert waits_ms(scenario) == MAX_WAIT_MS
+
+
+def test_a_broker_that_does_not_tell_where_a_log_ends_may_wait_the_next_time(scenario: Scenario) -> None:
+    scenario.start_fetching(O0, offset=END)
+    answer(scenario, Channel.FETCH)
+    assert waits_ms(scenario) == MAX_WAIT_MS
 
 
 @pytest.mark.parametrize(
