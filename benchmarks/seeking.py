@@ -30,6 +30,7 @@ CASES = {
 }
 WORKER = Path(__file__).with_name("seeking_worker.py")
 TARGETS = (
+    Target(case=CASES["look-up"], figure="ms", limit=1.1, to="aiokafka"),
     *(Target(case=CASES[task], figure="ms", limit=1.1, to=PEER) for task in ("look-up", "tail", "back", "backlog")),
     *(
         Target(case=CASES[task], figure="thousand_per_s", limit=1.0, to=PEER, at_least=True)

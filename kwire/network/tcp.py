@@ -76,10 +76,19 @@ class TcpStream:
         return max(1, much_bytes)
 
     def _wake_at(self, byte_count: int) -> None:
-        """Be readable from this many bytes on, or when no more will come."""
-        if byte_count != self._wakes_at_bytes:
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, byte_count)
-            self._wakes_at_bytes = byte_count
+        """Be readable from this many bytes on, or when no more will come.
+
+        What has come before this call, and is too little, may not be acknowledged yet: the system does that when it is
+        read. A broker whose send buffer is full (100 KiB by default) then sends nothing until a timer of its TCP runs
+        out, some 6 ms later. So the acknowledgement is sent now.
+        """
+        if byte_count == self._wakes_at_bytes:
+            return
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, byte_count)
+        self._wakes_at_bytes = byte_count
+        if byte_count > 1:
+            with suppress(OSError):  # no TCP, as the sockets of a pair
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def reset_when_closed(self) -> None:
         with suppress(OSError):  # broken already
