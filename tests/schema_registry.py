@@ -6,15 +6,27 @@ import base64
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 Answer = tuple[int, dict[str, object]]
 
 
+@dataclass(frozen=True)
+class Page:
+    """An answer of something that is no registry. `path` begins the paths that it answers."""
+
+    body: bytes = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=dict)
+    path: str = "/"
+
+
 class SchemaRegistry:
-    """Schemas by number and by subject. `status` in place of 200 makes it fail, `fails` how often, if not for ever."""
+    """Schemas by number and by subject. `status` in place of 200 makes it fail, `fails` how often, if not for ever.
+    `page` is answered in place of what it has."""
 
     def __init__(self) -> None:
         self.schemas: list[dict[str, object]] = []
@@ -24,6 +36,7 @@ class SchemaRegistry:
         self.asked: list[str] = []
         self.users: set[str] = set()
         self.url = ""
+        self.page: Page | None = None
 
     def answer(self, method: str, path: str, body: dict[str, object]) -> Answer:
         self.asked.append(f"{method} {path.partition('?')[0]}")
@@ -76,13 +89,16 @@ def running_registry() -> Iterator[SchemaRegistry]:
         def _answer(self, body: dict[str, object]) -> None:
             if (login := self.headers.get("Authorization", "")).startswith("Basic "):
                 registry.users.add(base64.b64decode(login.removeprefix("Basic ")).decode().partition(":")[0])
-            status, answer = registry.answer(self.command, self.path, body)
-            data = json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
-            self.send_header("Content-Length", str(len(data)))
+            page = registry.page
+            if page is None or not self.path.startswith(page.path):
+                status, answer = registry.answer(self.command, self.path, body)
+                kind = {"Content-Type": "application/vnd.schemaregistry.v1+json"}
+                page = Page(json.dumps(answer).encode(), status, kind)
+            self.send_response(page.status)
+            for name, value in {**page.headers, "Content-Length": str(len(page.body))}.items():
+                self.send_header(name, value)
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(page.body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             """Tests want no lines."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from kwire.cli.shown_values import BytesRecord, FormatSetup, ValueFormatError
 from kwire.deserializers import AvroDeserializer, JsonSchemaDeserializer, ProtobufDeserializer, SerializationContext
 from kwire.deserializers.failures import failure_of
+from kwire.deserializers.registry import asked_by
 from kwire.errors import ConfigError, InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -35,10 +36,11 @@ def decoder(name: str, setup: FormatSetup) -> Callable[[BytesRecord, bytes], obj
         raise ConfigError(f"--{setup.field}-format {name}: {error}") from error
 
     def decode(record: BytesRecord, data: bytes) -> object:
+        context = SerializationContext(record.topic, setup.field, list(record.headers))
         try:
-            return deserialize(data, SerializationContext(record.topic, setup.field, list(record.headers)))
+            return deserialize(data, context)
         except Exception as error:
-            failure = failure_of(error, record.topic)
+            failure = failure_of(error, record.topic, asked_by(deserialize, data, context))
             raise ValueFormatError(failure.reason, failure.advice) from error
 
     return decode

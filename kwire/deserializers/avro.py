@@ -73,7 +73,8 @@ class AvroDeserializer(RegistryDeserializer[T]):
                 reader_schema,
                 from_dict,
                 conf=dict(config or {}),
-            )
+            ),
+            client,
         )
 
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
@@ -87,4 +88,8 @@ class AvroDeserializer(RegistryDeserializer[T]):
             from kwire.deserializers.avro_columns import AvroColumns
 
             self._columns = AvroColumns(*self._source)
-        return self._columns.column_of(column, ctx)
+        try:
+            return self._columns.column_of(column, ctx)
+        except Exception as error:
+            self._let_ask_again(error)
+            raise

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kwire.deserializers.registry import FrameError
+from kwire.deserializers.blame import answer_to_client, is_of_client, is_of_schema, kinds_of
+from kwire.deserializers.registry import NOBODY, Asked, FrameError
 
 _NOT_FOUND = 404
 # How a registry says that it has no such subject, version or schema. Another 404 is of something that is no registry.
@@ -22,45 +23,78 @@ class Failure(NamedTuple):
         reason: What happened.
         advice: What to do; None if it is for the record alone, so that stepping over it is what to do.
         is_outage: Whether the same will succeed later: a schema registry did not answer.
+        is_of_registry: Whether a schema registry is to blame, or how it is asked.
     """
 
     reason: str
     advice: str | None = None
     is_outage: bool = False
+    is_of_registry: bool = False
 
     @property
     def blames_record(self) -> bool:
         return self.advice is None
 
 
-def failure_of(error: Exception, topic: str) -> Failure:
-    """What this exception of a deserializer means."""
-    kinds = {kind.__module__.partition(".")[0] + "." + kind.__name__ for kind in type(error).__mro__}
+def failure_of(error: Exception, topic: str, asked: Asked = NOBODY) -> Failure:
+    """What this exception of a deserializer means. `asked` is what it has asked a registry for."""
+    found = _failure(error, topic, asked)
+    if found.is_of_registry and asked.address:
+        return found._replace(reason=f"{found.reason}, at {asked.address}")
+    return found
+
+
+def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
+    kinds = kinds_of(error)
     if isinstance(error, FrameError):
         return Failure(str(error))
     if "confluent_kafka.SchemaRegistryError" in kinds:
-        return _of_registry(error, topic)
+        return _of_registry(error, topic, asked)
     if kinds & {"httpx.TransportError", "httpx2.TransportError"}:
         reason = f"the schema registry cannot be reached: {type(error).__name__}: {error}"
-        return Failure(reason, "poll again when it answers: the record may be good", is_outage=True)
+        return _outage(reason)
     if "confluent_kafka.OAuthTokenError" in kinds:
-        return Failure(f"no token for the schema registry: {error}", "look at its OAuth settings", is_outage=True)
+        return _of_setup(f"no token for the schema registry: {error}", "look at its OAuth settings", is_outage=True)
+    if is_of_client(error):
+        return _of_answer(error, kinds)
+    if is_of_schema(error):
+        number = f" {asked.schema}" if asked.schema else ""
+        reason = f"the schema{number} of the schema registry cannot be used: {type(error).__name__}: {error}"
+        return _of_setup(reason, "correct it there: the record may be good")
     if "confluent_kafka.SerializationError" in kinds and ("magic byte" in str(error) or "framing" in str(error)):
         return Failure(f"it has no frame of a schema registry (encrypted, or of another serializer?): {error}")
     return Failure(f"{type(error).__name__}: {error}")
 
 
-def _of_registry(error: Exception, topic: str) -> Failure:
+def _outage(reason: str) -> Failure:
+    return _of_setup(reason, "poll again when it answers: the record may be good", is_outage=True)
+
+
+def _of_setup(reason: str, advice: str, *, is_outage: bool = False) -> Failure:
+    return Failure(reason, advice, is_outage=is_outage, is_of_registry=True)
+
+
+def _of_answer(error: Exception, kinds: set[str]) -> Failure:
+    """The client was answered something that is no schema, or could not ask."""
+    what = f"{type(error).__name__}: {error}"
+    if kinds & {"httpx.RequestError", "httpx2.RequestError"}:
+        return _outage(f"the answer of the schema registry cannot be read: {what}")
+    if (answer := answer_to_client(error)) is None:
+        return _of_setup(f"the schema registry cannot be asked: {what}", "look at its settings")
+    return _outage(f"the schema registry answered what is no schema: {answer} ({what})")
+
+
+def _of_registry(error: Exception, topic: str, asked: Asked) -> Failure:
     status = getattr(error, "http_status_code", 0)
     if status == _NOT_FOUND and getattr(error, "error_code", 0) not in _NOT_REGISTERED:
-        return Failure(f"there is no schema registry at its address: {error}", "look at its URL, with the path")
+        return _of_setup(f"there is no schema registry at its address: {error}", "look at its URL, with the path")
     if status == _NOT_FOUND:
+        at = f", at {asked.address}" if asked.address else ""
         return Failure(
-            f"the schema registry does not know its schema: {error}; compare the registry's address with the one that "
-            f"the producers of {topic} have"
+            f"the schema registry does not know its schema: {error}{at}; compare the registry's address with the one "
+            f"that the producers of {topic} have"
         )
     if status in _REFUSALS:
-        return Failure(f"the schema registry refuses this client: {error}", "look at its user, password or permissions")
-    return Failure(
-        f"the schema registry failed: {error}", "poll again when it answers: the record may be good", is_outage=True
-    )
+        advice = "look at its user, password or permissions"
+        return _of_setup(f"the schema registry refuses this client: {error}", advice)
+    return _outage(f"the schema registry failed: {error}")

@@ -69,7 +69,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
         self._arrow_type = arrow_type
         self._validates = (config or {}).get("validate", True)
         client = client_of(registry, self)
-        super().__init__(json_schema.JSONDeserializer(reader_schema, from_dict, client, dict(config or {})))
+        super().__init__(json_schema.JSONDeserializer(reader_schema, from_dict, client, dict(config or {})), client)
         self._check = self._deserialize
         if from_dict is not None:  # a column has no objects, so none are made of its values
             self._check = json_schema.JSONDeserializer(reader_schema, None, client, dict(config or {}))
@@ -83,7 +83,14 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
 
         check_frames(column, ctx)
         if self._validates:
+            self._check_all(column, ctx)
+        return column_of(without_front(column, FRAME_BYTES), self._arrow_type)
+
+    def _check_all(self, column: pa.BinaryArray, ctx: SerializationContext) -> None:
+        try:
             for data in column.to_pylist():
                 if data is not None:
                     self._check(data, ctx)
-        return column_of(without_front(column, FRAME_BYTES), self._arrow_type)
+        except Exception as error:
+            self._let_ask_again(error)
+            raise

@@ -34,10 +34,7 @@ class ProtobufDeserializer(RegistryDeserializer[M]):
             from confluent_kafka.schema_registry import protobuf
         except ImportError as error:
             raise_missing("protobuf", error)
+        client = None if registry is None else client_of(registry, self)
         super().__init__(
-            protobuf.ProtobufDeserializer(
-                message_type,
-                conf=dict(config or {}),
-                schema_registry_client=None if registry is None else client_of(registry, self),
-            )
+            protobuf.ProtobufDeserializer(message_type, conf=dict(config or {}), schema_registry_client=client), client
         )

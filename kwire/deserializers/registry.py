@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Generic, NoReturn, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
+from uuid import UUID
 
+from kwire.deserializers.blame import is_of_schema
 from kwire.root_errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -37,12 +40,29 @@ class FrameError(ValueError):
 class RegistryDeserializer(Generic[T]):
     """The base class: looks at the frame, then calls confluent-kafka's deserializer."""
 
-    def __init__(self, deserialize: Callable[[bytes, object], object]) -> None:
+    def __init__(
+        self, deserialize: Callable[[bytes, object], object], client: SchemaRegistryClient | None = None
+    ) -> None:
         self._deserialize = deserialize
+        self._client = client
 
     def __call__(self, data: bytes, ctx: SerializationContext) -> T:
         check_frame(data, ctx)
-        return cast("T", self._deserialize(data, ctx))
+        try:
+            return cast("T", self._deserialize(data, ctx))
+        except Exception as error:
+            self._let_ask_again(error)
+            raise
+
+    def _let_ask_again(self, error: Exception) -> None:
+        """The client keeps a schema that cannot be used as well: it would never see that it was put right."""
+        if self._client is not None and is_of_schema(error):
+            self._client.clear_caches()  # type: ignore[no-untyped-call]
+
+    @property
+    def registry_address(self) -> str:
+        """Where it asks, without a password; empty if it asks nobody."""
+        return "" if self._client is None else address_of(self._client)
 
 
 def check_frame(data: bytes, ctx: SerializationContext) -> None:
@@ -67,6 +87,47 @@ def _guess(data: bytes) -> str:
     if data and all(32 <= byte < 127 for byte in data[:64]):
         return " (plain text, which StringDeserializer reads?)"
     return " (encrypted, or of another serializer?)"
+
+
+class Asked(NamedTuple):
+    """What a registry was asked for: its address, without a password, and which schema; empty if that is unknown."""
+
+    address: str = ""
+    schema: str = ""
+
+
+NOBODY = Asked()
+
+
+def asked_by(deserialize: object, data: bytes | None, ctx: SerializationContext) -> Asked:
+    """What a deserializer asks for to read these bytes."""
+    address = getattr(deserialize, "registry_address", "")
+    if not address and (client := getattr(deserialize, "_registry", None)) is not None:  # confluent-kafka's own
+        address = address_of(client)
+    return Asked(address, _schema_of(data or b"", ctx))
+
+
+def address_of(client: object) -> str:
+    """Where a client asks, without a password; empty if it does not say."""
+    config: Callable[[], object] = getattr(client, "config", dict)
+    found = config()
+    urls = found.get("url") if isinstance(found, Mapping) else None
+    return ",".join(map(_without_password, urls.split(","))) if isinstance(urls, str) else ""
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url.strip())
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+
+
+def _schema_of(data: bytes, ctx: SerializationContext) -> str:
+    """The number or the UUID of the schema, as a frame has it."""
+    frame = next((value for name, value in ctx.headers if name == _ID_HEADERS[ctx.field] and value), data)
+    if frame[:1] == bytes([MAGIC]):
+        return str(int.from_bytes(frame[1:FRAME_BYTES], "big"))
+    if frame[:1] == bytes([MAGIC_OF_UUID]) and len(frame) >= UUID_FRAME_BYTES:
+        return str(UUID(bytes=bytes(frame[1:UUID_FRAME_BYTES])))
+    return ""
 
 
 def client_of(registry: Registry, owner: object) -> SchemaRegistryClient:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from kwire.config.deserializers import is_class_of_deserializers
 from kwire.deserializers.arrow_columns import as_type
 from kwire.errors import InvalidArgumentError
-from kwire.fetching.deserializing import Deserializers, deserialize_chunk, outage
+from kwire.fetching.deserializing import Deserializers, deserialize_chunk, registry_failure
 from kwire.interrupts import is_no_fault_of_a_record
 from kwire.serialization_context import SerializationContext, takes_context
 
@@ -54,8 +54,8 @@ def deserialized_column(
         values = list(_one_by_one(chunks, field, deserialize))  # raises, if one record is to blame
         if isinstance(error, InvalidArgumentError):
             raise
-        if (unavailable := outage(next(filter(len, chunks)), field, error)) is not None:
-            raise unavailable from error  # it answers again by now
+        if (failure := registry_failure(next(filter(len, chunks)), field, deserialize, error)) is not None:
+            raise failure from error  # it answers again by now
 
         def make_first(rows: int) -> object:
             cut = column.slice(0, rows)

@@ -109,15 +109,26 @@ def deserialize_chunk(
     return front, _error(chunk, row, failed[row], _to_use_again(failed[row].why) if is_returned else None)
 
 
-def outage(chunk: PartitionRecords[K, V], origin: Field, cause: Exception) -> SchemaRegistryUnavailableError | None:
-    """The error to raise for a whole column of what a poll has returned, if a schema registry that did not answer is to
-    blame. It names the first record."""
-    from kwire.deserializers.failures import failure_of  # loaded by who needs it
-
-    why = failure_of(cause, chunk.topic_partition.topic)
+def registry_failure(
+    chunk: PartitionRecords[K, V], origin: Field, deserialize: object, cause: Exception
+) -> RecordDeserializationError | None:
+    """The error to raise for a whole column of what a poll has returned, if a schema registry is to blame, or how it is
+    asked. It names the first record."""
     raw = cast("PartitionRecords[bytes, bytes]", replace(chunk, deserialized_keys=None, deserialized_values=None))
-    error = _error(raw, 0, _Failed(origin, cause, why), _to_use_again(why)) if why.is_outage else None
-    return error if isinstance(error, SchemaRegistryUnavailableError) else None
+    why = _why(raw, 0, origin, deserialize, cause)
+    return None if why.blames_record else _error(raw, 0, _Failed(origin, cause, why), _to_use_again(why))
+
+
+def _why(
+    chunk: PartitionRecords[bytes, bytes], row: int, origin: Field, deserialize: object, cause: Exception
+) -> Failure:
+    from kwire.deserializers.failures import failure_of  # loaded by who needs it
+    from kwire.deserializers.registry import asked_by
+
+    (record,) = _one(chunk, row)
+    topic = chunk.topic_partition.topic
+    context = SerializationContext(topic, origin, list(record.headers))
+    return failure_of(cause, topic, asked_by(deserialize, record.key if origin == "key" else record.value, context))
 
 
 def _deserialize(
@@ -143,10 +154,8 @@ def _deserialize(
         except Exception as cause:
             if is_no_fault_of_a_record(cause):
                 raise
-            from kwire.deserializers.failures import failure_of  # loaded by who needs it
-
             row = len(column)
-            failures[row] = _Failed(origin, cause, failure_of(cause, chunk.topic_partition.topic))
+            failures[row] = _Failed(origin, cause, _why(chunk, row, origin, deserialize, cause))
             if not (keep_failures and failures[row].why.blames_record):
                 break
             column.append(cast("T | None", raw[row]))
@@ -219,12 +228,16 @@ def _to_use_again(why: Failure) -> str:
     return f"{_AGAIN}, without this function to have the bytes, or with one that makes something of these as well"
 
 
+def _one(chunk: PartitionRecords[bytes, bytes], row: int) -> PartitionRecords[bytes, bytes]:
+    return PartitionRecords(
+        topic_partition=chunk.topic_partition, columns=chunk.columns.slice(row, row + 1), next=chunk.next
+    )
+
+
 def _error(
     chunk: PartitionRecords[bytes, bytes], row: int, failed: _Failed, advice: str | None = None
 ) -> RecordDeserializationError:
-    (record,) = PartitionRecords[bytes, bytes](
-        topic_partition=chunk.topic_partition, columns=chunk.columns.slice(row, row + 1), next=chunk.next
-    )
+    (record,) = _one(chunk, row)
     kind = SchemaRegistryUnavailableError if failed.why.is_outage else RecordDeserializationError
     error = kind(
         chunk.topic_partition,

@@ -1,0 +1,80 @@
+"""Where a deserializer's exception was raised: while a schema was asked for, while it was parsed, or by the bytes.
+
+Its class does not tell: a page of HTML in place of a schema raises the same ValueError as a bad value. So the traceback
+is read. This works for the deserializers of confluent-kafka as well, which users plug in themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import FrameType
+
+_LIBRARY = "confluent_kafka.schema_registry"
+_CLIENT = "schema_registry_client"
+# What makes a schema of its text: confluent-kafka's deserializers, and the columns of Avro.
+_PARSERS = ((_LIBRARY, "_get_parsed_schema"), ("kwire.deserializers.avro_columns", "_writer"))
+# What checks by a JSON Schema that it cannot use; a value that does not fit is another exception.
+_BAD_SCHEMAS = {"jsonschema.UnknownType", "jsonschema.SchemaError", "jsonschema._WrappedReferencingError"}
+_NOTHING = object()
+
+
+def kinds_of(error: BaseException) -> set[str]:
+    """The names of its classes, each with the package that it is from."""
+    return {kind.__module__.partition(".")[0] + "." + kind.__name__ for kind in type(error).__mro__}
+
+
+def is_of_client(error: BaseException) -> bool:
+    """Whether the registry's client raised it."""
+    return any(True for _ in _client_frames(error))
+
+
+def is_of_schema(error: BaseException) -> bool:
+    """Whether it is of a schema that cannot be used, whatever the bytes are."""
+    return bool(kinds_of(error) & _BAD_SCHEMAS) or any(
+        frame.f_code.co_name == name and _module(frame).startswith(module)
+        for frame in _frames(error)
+        for module, name in _PARSERS
+    )
+
+
+def answer_to_client(error: BaseException) -> str | None:
+    """What the registry's address answered, shortly; None if it was not asked, or that cannot be told."""
+    found: object = _NOTHING
+    for frame in _client_frames(error):
+        found = frame.f_locals.get("response", found)
+    if found is _NOTHING:
+        return None
+    if (text := getattr(found, "text", None)) is not None:
+        kind = getattr(found, "headers", {}).get("content-type", "no content type")
+        return f"{_short(text)} ({kind})"
+    return "nothing" if found is None else _short(found)
+
+
+def location_of_redirect(error: BaseException) -> str | None:
+    """Where the registry's address sends its clients."""
+    for frame in _client_frames(error):
+        if location := getattr(frame.f_locals.get("response"), "headers", {}).get("location"):
+            return str(location)
+    return None
+
+
+def _short(answer: object) -> str:
+    text = repr(answer)
+    return text if len(text) <= 80 else f"{text[:80]}..."
+
+
+def _client_frames(error: BaseException) -> Iterator[FrameType]:
+    for frame in _frames(error):
+        if _module(frame).startswith(_LIBRARY) and _module(frame).endswith(_CLIENT):
+            yield frame
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _frames(error: BaseException) -> Iterator[FrameType]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame
+        trace = trace.tb_next
