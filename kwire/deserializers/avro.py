@@ -16,6 +16,25 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+# confluent-kafka's deserializer takes bytes up to this length for unframed. A record without fields has as many,
+# though, and a value whose schema is named by a header may have any length.
+_REFUSED_BYTES = 5
+
+
+class _Short(bytes):
+    """Bytes that pass this check. Whatever reads them goes by what they hold, and not by this length."""
+
+    def __len__(self) -> int:
+        return _REFUSED_BYTES + 1
+
+
+def _of_any_length(deserialize: Callable[[bytes, object], object]) -> Callable[[bytes, object], object]:
+    def deserialize_any(data: bytes, ctx: object) -> object:
+        return deserialize(data if len(data) > _REFUSED_BYTES else _Short(data), ctx)
+
+    return deserialize_any
+
+
 class AvroDeserializer(RegistryDeserializer[T]):
     """Avro, as Confluent's serializers write it: a frame with the number of the schema, which the registry has.
 
@@ -68,11 +87,13 @@ class AvroDeserializer(RegistryDeserializer[T]):
         self._source = (client, reader_schema)
         self._columns: AvroColumns | None = None
         super().__init__(
-            avro.AvroDeserializer(
-                client,
-                reader_schema,
-                from_dict,
-                conf=dict(config or {}),
+            _of_any_length(
+                avro.AvroDeserializer(
+                    client,
+                    reader_schema,
+                    from_dict,
+                    conf=dict(config or {}),
+                )
             ),
             client,
         )

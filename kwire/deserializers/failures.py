@@ -61,7 +61,13 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
         number = f" {asked.schema}" if asked.schema else ""
         reason = f"the schema{number} of the schema registry cannot be used: {type(error).__name__}: {error}"
         return _of_setup(reason, "correct it there: the record may be good")
-    if "confluent_kafka.SerializationError" in kinds and ("magic byte" in str(error) or "framing" in str(error)):
+    is_of_confluent = "confluent_kafka.SerializationError" in kinds
+    if is_of_confluent and "framing of length" in str(error):
+        return Failure(
+            f"confluent-kafka's deserializer refuses it for its length, good or not: {error}; "
+            f"kwire.deserializers.AvroDeserializer reads short values too"
+        )
+    if is_of_confluent and "magic byte" in str(error):
         return Failure(f"it has no frame of a schema registry (encrypted, or of another serializer?): {error}")
     return Failure(f"{type(error).__name__}: {error}")
 
