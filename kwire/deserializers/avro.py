@@ -103,7 +103,7 @@ class AvroDeserializer(RegistryDeserializer[T]):
         the fields of all; where a record's schema lacks one, it has the default of the newest schema (the one with the
         highest number), or null.
 
-        `from_dict` and `config` have no effect here, and schemas that a header names cannot be used.
+        `from_dict` and `config` have no effect here, and records whose schema a header names make no column.
         """
         if self._columns is None:
             from kwire.deserializers.avro_columns import AvroColumns

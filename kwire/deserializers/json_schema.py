@@ -76,7 +76,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
 
     def to_arrow(self, column: pa.BinaryArray, ctx: SerializationContext) -> pa.Array:
         """A column of structs, read by Arrow in one go. Each value is checked by the schema first, unless `config` has
-        `validate=False`. `from_dict` has no effect here, and schemas that a header names cannot be used."""
+        `validate=False`. `from_dict` has no effect here, and records whose schema a header names make no column."""
         from kwire.deserializers.arrow_columns import without_front
         from kwire.deserializers.frames import check_frames
         from kwire.deserializers.json_columns import column_of

@@ -30,7 +30,7 @@ MAGIC = 0
 # Schemas by a UUID in place of a number: of sixteen bytes behind a one, or in a header.
 MAGIC_OF_UUID = 1
 UUID_FRAME_BYTES = 17
-_ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
+ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
 class FrameError(ValueError):
@@ -67,7 +67,7 @@ class RegistryDeserializer(Generic[T]):
 
 def check_frame(data: bytes, ctx: SerializationContext) -> None:
     """Raises: FrameError, if there is none in front, nor in a header."""
-    if any(name == _ID_HEADERS[ctx.field] for name, _ in ctx.headers):
+    if any(name == ID_HEADERS[ctx.field] for name, _ in ctx.headers):
         return
     least = {MAGIC: FRAME_BYTES, MAGIC_OF_UUID: UUID_FRAME_BYTES}.get(data[0] if data else -1)
     if least is not None and len(data) >= least:
@@ -122,7 +122,7 @@ def _without_password(url: str) -> str:
 
 def _schema_of(data: bytes, ctx: SerializationContext) -> str:
     """The number or the UUID of the schema, as a frame has it."""
-    frame = next((value for name, value in ctx.headers if name == _ID_HEADERS[ctx.field] and value), data)
+    frame = next((value for name, value in ctx.headers if name == ID_HEADERS[ctx.field] and value), data)
     if frame[:1] == bytes([MAGIC]):
         return str(int.from_bytes(frame[1:FRAME_BYTES], "big"))
     if frame[:1] == bytes([MAGIC_OF_UUID]) and len(frame) >= UUID_FRAME_BYTES:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from kwire.config.deserializers import is_class_of_deserializers
 from kwire.deserializers.arrow_columns import as_type
+from kwire.deserializers.registry import ID_HEADERS, RegistryDeserializer
 from kwire.errors import InvalidArgumentError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk, registry_failure
 from kwire.interrupts import is_no_fault_of_a_record
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from kwire.model import K, V
     from kwire.serialization_context import Field
 
-
 def deserialized_column(
     chunks: Sequence[PartitionRecords[K, V]], column: pa.ChunkedArray, field: Field, deserialize: AnyDeserializer
 ) -> pa.ChunkedArray:
@@ -37,13 +37,16 @@ def deserialized_column(
 
     Raises:
         RecordDeserializationError: The first record that it fails over.
-        InvalidArgumentError: The values have no type in common, or `deserialize` is a class of deserializers.
+        InvalidArgumentError: The values have no type in common, a header names the schema of one, or `deserialize` is a
+            class of deserializers.
     """
     if is_class_of_deserializers(deserialize):
         raise InvalidArgumentError(f"{field}={deserialize!r} is a class; give an object of it")
     make = getattr(deserialize, "to_arrow", None)
     if not any(map(len, chunks)):
         return _of_no_rows(column, field, make)
+    if make is not None:
+        _check_headers(chunks, field, deserialize)
     try:
         if make is None:
             return pa.chunked_array([pa.array(_one_by_one(chunks, field, deserialize))])
@@ -61,9 +64,35 @@ def deserialized_column(
             cut = column.slice(0, rows)
             return pa.array(values[:rows]) if make is None else list(_arrays(chunks, cut, field, make))
 
-        raise InvalidArgumentError(
-            f"the {field}s make no column of one type{_where(chunks, make_first)}: {error}; {_advice(deserialize)}"
-        ) from error
+        raise _no_column(f"the {field}s", _where(chunks, make_first), error, deserialize) from error
+
+
+def _no_column(what: str, where: str, error: Exception, deserialize: AnyDeserializer) -> InvalidArgumentError:
+    """The error when each record can be read, and no column be made of them."""
+    return InvalidArgumentError(f"{what} make no column of one type{where}: {error}; {_advice(deserialize)}")
+
+
+def _check_headers(chunks: Sequence[PartitionRecords[K, V]], field: Field, deserialize: AnyDeserializer) -> None:
+    """A column is made of its bytes alone. Without the header, the first of them may pass for the frame of another
+    schema.
+
+    Raises:
+        InvalidArgumentError: A header names the schema of a record.
+    """
+    if not isinstance(deserialize, RegistryDeserializer):
+        return
+    name = ID_HEADERS[field]
+    for chunk in chunks:
+        columns = chunk.columns
+        if columns.headers_at is None:
+            continue
+        named = [row for row, headers in enumerate(columns.headers()) if any(header.key == name for header in headers)]
+        data = (columns.keys() if field == "key" else columns.values()) if named else []
+        if (row := next((row for row in named if data[row] is not None), None)) is not None:
+            raise InvalidArgumentError(
+                f"the {field}s make no column, from {chunk.topic_partition} offset {columns.offsets[row]} on: the header "
+                f"{name} names the schema; let the consumer deserialize such records: {field}_deserializer=..."
+            )
 
 
 def _of_no_rows(column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Array] | None) -> pa.ChunkedArray:

@@ -1,0 +1,68 @@
+"""Why some values make no column, and what the error says of it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import avro as confluent_avro
+from confluent_kafka.serialization import MessageField
+from confluent_kafka.serialization import SerializationContext as ConfluentContext
+
+from kwire import Consumer, Header, InvalidArgumentError, RecordDeserializationError, Records
+from kwire.deserializers import AvroDeserializer, JsonSchemaDeserializer
+from kwire.testing import Cluster, NewRecord
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from tests.schema_registry import SchemaRegistry
+
+pytestmark = pytest.mark.slow
+
+TEXT = {"type": "record", "name": "Text", "fields": [{"name": "text", "type": "string"}]}
+NUMBERS = {"type": "record", "name": "Numbers", "fields": [{"name": f"n{i}", "type": "long"} for i in range(7)]}
+IN_KEY, IN_VALUE = "__key_schema_id", "__value_schema_id"
+
+
+def framed(client: SchemaRegistryClient, schema: object, value: object) -> bytes:
+    context = ConfluentContext("orders", MessageField.VALUE, [])
+    return confluent_avro.AvroSerializer(client, json.dumps(schema))(value, context) or b""
+
+
+def polled(cluster: Cluster) -> Records:
+    with Consumer("orders", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest") as consumer:
+        return consumer.poll(10)
+
+
+def test_a_value_is_not_read_by_a_schema_that_its_first_bytes_seem_to_name(
+    client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    """Seven numbers of a byte, of which the first five are the frame of schema 1: it was read as text."""
+    good = framed(client, TEXT, {"text": "x"})
+    numbers = framed(client, NUMBERS, {f"n{i}": n for i, n in enumerate([0, 0, 0, 0, -1, 1, 60])})
+    assert numbers[5:] == good
+    cluster.produce("orders", good, NewRecord(numbers[5:], None, (Header(IN_VALUE, numbers[:5]),)), partition=0)
+    expected = "the values make no column, from orders-0 offset 1 on: the header __value_schema_id names the schema"
+    with pytest.raises(InvalidArgumentError, match=rf"^{expected}; let the consumer .*: value_deserializer=\.\.\.$"):
+        polled(cluster).to_arrow(value=AvroDeserializer(client))
+
+
+def test_json_whose_schema_a_header_names_is_not_called_plain_json(
+    client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    cluster.produce("orders", NewRecord(b"{}", b"{}", (Header(IN_KEY, b"\0\0\0\0\1"),)), partition=0)
+    with pytest.raises(InvalidArgumentError, match=r"the keys make no column.*__key_schema_id.*key_deserializer="):
+        polled(cluster).to_arrow(key=JsonSchemaDeserializer(client))
+    with pytest.raises(RecordDeserializationError, match="plain JSON"):
+        polled(cluster).to_arrow(value=JsonSchemaDeserializer(client))
+
+
+def test_a_header_beside_nothing_names_no_schema(client: SchemaRegistryClient, cluster: Cluster) -> None:
+    cluster.produce("orders", framed(client, TEXT, {"text": "x"}), partition=0)
+    cluster.produce(
+        "orders", NewRecord(None, b"", (Header(IN_VALUE, b"\0\0\0\0\1"), Header("other", b""))), partition=0
+    )
+    assert polled(cluster).to_arrow(value=AvroDeserializer(client))["value"].to_pylist() == [{"text": "x"}, None]
