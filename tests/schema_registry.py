@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import threading
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -45,6 +46,8 @@ class SchemaRegistry:
             return self.status, {"error_code": self.status, "message": "as the test wants it"}
         if found := re.match(r"/schemas/ids/(\d+)", path):
             return self._by_number(int(found[1]))
+        if found := re.match(r"/schemas/guids/([^/?]+)", path):
+            return self._by_uuid(found[1])
         if found := re.match(r"/subjects/([^/?]+)/versions/(\w+)", path):
             return self._by_version(found[1], found[2])
         if found := re.match(r"/subjects/([^/?]+)", path):
@@ -55,6 +58,16 @@ class SchemaRegistry:
         if 1 <= number <= len(self.schemas):
             return 200, self.schemas[number - 1]
         return 404, {"error_code": 40403, "message": f"Schema {number} not found"}
+
+    def uuid_of(self, number: int) -> uuid.UUID:
+        """The other name of this schema."""
+        return uuid.uuid5(uuid.NAMESPACE_OID, str(self.schemas[number - 1]))
+
+    def _by_uuid(self, text: str) -> Answer:
+        for number in range(1, len(self.schemas) + 1):
+            if str(self.uuid_of(number)) == text:
+                return 200, {**self.schemas[number - 1], "guid": text}
+        return 404, {"error_code": 40403, "message": f"Schema {text} not found"}
 
     def _by_version(self, subject: str, version: str) -> Answer:
         numbers = self.subjects.get(subject, [])

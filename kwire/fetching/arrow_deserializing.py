@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from kwire.config.deserializers import is_class_of_deserializers
 from kwire.deserializers.arrow_columns import as_type
-from kwire.deserializers.registry import ID_HEADERS, RegistryDeserializer
+from kwire.deserializers.registry import ID_HEADERS, FrameError, RegistryDeserializer
 from kwire.errors import InvalidArgumentError
 from kwire.fetching.deserializing import Deserializers, deserialize_chunk, registry_failure
 from kwire.interrupts import is_no_fault_of_a_record
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from kwire.fetching.partition_records import PartitionRecords
     from kwire.model import K, V
     from kwire.serialization_context import Field
+
+# What Arrow, and code that makes Python values, raises over a value of another type than those before it.
+_OF_TYPES = (pa.ArrowException, ValueError, TypeError, OverflowError)
+
 
 def deserialized_column(
     chunks: Sequence[PartitionRecords[K, V]], column: pa.ChunkedArray, field: Field, deserialize: AnyDeserializer
@@ -69,6 +73,10 @@ def deserialized_column(
 
 def _no_column(what: str, where: str, error: Exception, deserialize: AnyDeserializer) -> InvalidArgumentError:
     """The error when each record can be read, and no column be made of them."""
+    if isinstance(error, FrameError):
+        return InvalidArgumentError(f"{what} make no column{where}: {error}")
+    if not isinstance(error, _OF_TYPES):
+        return InvalidArgumentError(f"{what} make no column{where}: {type(error).__name__}: {error}")
     return InvalidArgumentError(f"{what} make no column of one type{where}: {error}; {_advice(deserialize)}")
 
 
@@ -90,8 +98,8 @@ def _check_headers(chunks: Sequence[PartitionRecords[K, V]], field: Field, deser
         data = (columns.keys() if field == "key" else columns.values()) if named else []
         if (row := next((row for row in named if data[row] is not None), None)) is not None:
             raise InvalidArgumentError(
-                f"the {field}s make no column, from {chunk.topic_partition} offset {columns.offsets[row]} on: the header "
-                f"{name} names the schema; let the consumer deserialize such records: {field}_deserializer=..."
+                f"the {field}s make no column, from {chunk.topic_partition} offset {columns.offsets[row]} on: the "
+                f"header {name} names the schema; let the consumer deserialize such records: {field}_deserializer=..."
             )
 
 

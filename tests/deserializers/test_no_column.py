@@ -66,3 +66,41 @@ def test_a_header_beside_nothing_names_no_schema(client: SchemaRegistryClient, c
         "orders", NewRecord(None, b"", (Header(IN_VALUE, b"\0\0\0\0\1"), Header("other", b""))), partition=0
     )
     assert polled(cluster).to_arrow(value=AvroDeserializer(client))["value"].to_pylist() == [{"text": "x"}, None]
+
+
+def test_a_schema_that_a_uuid_names_is_not_taken_for_a_type(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    data = framed(client, TEXT, {"text": "x"})
+    cluster.produce("orders", b"\1" + registry.uuid_of(1).bytes + data[5:], partition=0)
+    expected = "the values make no column, from orders-0 offset 0 on: a schema that is named by a UUID: .* iteration"
+    with pytest.raises(InvalidArgumentError, match=rf"^{expected}, not as columns$"):
+        polled(cluster).to_arrow(value=AvroDeserializer(client))
+
+
+class Broken:
+    """Reads bytes one by one, and no column."""
+
+    def __call__(self, data: bytes) -> str:
+        return data.decode()
+
+    def to_arrow(self, column: pa.BinaryArray) -> pa.Array:
+        raise LookupError("no such table")
+
+
+def test_a_failure_that_is_of_no_type_advises_no_type(cluster: Cluster) -> None:
+    cluster.produce("orders", b"1", partition=0)
+    expected = "the values make no column, from orders-0 offset 0 on: LookupError: no such table"
+    with pytest.raises(InvalidArgumentError, match=rf"^{expected}$"):
+        polled(cluster).to_arrow(value=Broken())
+
+
+def test_a_refusal_that_is_over_when_the_record_is_looked_for_is_of_the_registry(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    cluster.produce("orders", framed(client, TEXT, {"text": "x"}), partition=0)
+    records = polled(cluster)
+    registry.status, registry.fails = 401, 1
+    expected = "offset 0: the schema registry refuses this client: .*Records again$"
+    with pytest.raises(RecordDeserializationError, match=expected):
+        records.to_arrow(value=AvroDeserializer({"url": registry.url, "max.retries": 0}))
