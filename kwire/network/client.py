@@ -192,9 +192,11 @@ class NetworkClient:
         for connection in self._connections.values():
             connection.close(DisconnectError("the consumer was closed"), is_last=True)
 
-    def forget(self) -> None:
-        """Drop the connections and the handlers that nobody will call. Called after `close`, when the tasks of all
-        connections have ended."""
+    def forget(self, now_ms: float) -> None:
+        """Count the connections as closed, and drop them and the handlers that nobody will call. Called after `close`,
+        when the tasks of all connections have ended."""
+        for connection in self._connections.values():
+            connection.count(self._metrics.connections, now_ms)
         self._connections.clear()
         self._completed.clear()
 

@@ -111,7 +111,7 @@ class NetworkLoop:
             await self._finish(self._closing)
             self._client.close()
             nursery.cancel_scope.cancel()
-        self._client.forget()
+        self._client.forget(self._now_ms())
 
     async def _turn_and_sleep(self) -> None:
         wake_at_ms = self.turn(self._now_ms())
