@@ -343,6 +343,20 @@ class Facade(ABC, Generic[K, V]):
         link = self._session.link
         return link.snapshot() | metrics_of(link.metrics.catch_up, link.client_id)
 
+    def _exported_metrics(self) -> dict[MetricName, float]:
+        """Those that exporters show: of a closed consumer its totals, for nothing else goes on being true; of a copy in
+        a process that was forked none, for all of them are the other process's."""
+        look_for_fork()
+        if self._session.link.is_forked:
+            return {}
+        found = self.metrics()
+        return {each: found[each] for each in found if each.name.endswith("-total")} if self._has_ended else found
+
+    @property
+    def _has_ended(self) -> bool:
+        """Whether it is closed, so that its numbers change no more."""
+        return self._session.state.closed
+
     # --- the end --------------------------------------------------------------------------------------------
 
     def _is_of_another_process(self) -> bool:

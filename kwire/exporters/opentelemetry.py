@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -45,34 +47,35 @@ _W3C = TraceContextTextMapPropagator()
 def observe(
     *consumers: MetricsSource, group_id: str | None = None, meter_provider: MeterProvider | None = None
 ) -> Sources:
-    """Export the metrics of these consumers from now on.
+    """Export the metrics of these consumers from now on. It may be called for each consumer, or for several.
 
     Args:
         group_id: The group of the consumers, if it is to be among the attributes.
         meter_provider: None: the global one.
 
     Returns:
-        The set of exported consumers, to which others may be added, and from which they may be removed.
+        The set of exported consumers of this group, to which others may be added, and from which they may be removed.
     """
-    sources = Sources(*consumers)
-    meter = (meter_provider or get_meter_provider()).get_meter(SCOPE, __version__)
-    reading = _Reading(sources, {names.SYSTEM: KAFKA} | ({} if group_id is None else {names.GROUP: group_id}))
-    for row in CATALOGUE:
-        instrument = instrument_of(row)
-        if instrument is not None:
-            create = meter.create_observable_counter if row.is_counter else meter.create_observable_gauge
-            create(instrument.name, [partial(reading.of, instrument)], instrument.unit, row.text)
-    return sources
+    return _reading_for(meter_provider or get_meter_provider()).added(consumers, group_id)
 
 
 class _Reading:
     """The last metrics of the consumers. Each instrument takes its part once; the first one that asks again has the
     consumers asked again, so that one export asks each consumer once."""
 
-    def __init__(self, sources: Sources, fixed: dict[str, str]) -> None:
-        self._sources = sources
-        self._fixed = fixed
+    def __init__(self) -> None:
+        self._sources: dict[str | None, Sources] = {}
         self._untaken: dict[Instrument, list[Observation]] | None = None
+
+    def added(self, consumers: Iterable[MetricsSource], group_id: str | None) -> Sources:
+        """The sources of this group, with these among them, which are in no other group then."""
+        found = self._sources.get(group_id) or Sources()
+        self._sources = {**self._sources, group_id: found}  # replaced as a whole: exports read them meanwhile
+        for consumer in consumers:
+            for sources in self._sources.values():
+                sources.remove(consumer)
+            found.add(consumer)
+        return found
 
     def of(self, instrument: Instrument, _: CallbackOptions) -> Iterable[Observation]:
         """The observations of one instrument."""
@@ -85,17 +88,58 @@ class _Reading:
         found: dict[Instrument, list[Observation]] = {
             instrument: [] for row in CATALOGUE if (instrument := instrument_of(row)) is not None
         }
-        for metrics in self._sources:
-            for metric, value in metrics.items():
-                instrument = instrument_of_metric(metric)
-                if instrument is not None and not math.isnan(value):
-                    attributes = self._fixed | instrument.attributes | _attributes(metric)
-                    found[instrument].append(Observation(value * instrument.scale, attributes))
+        for group_id, sources in self._sources.items():
+            fixed = {names.SYSTEM: KAFKA} | ({} if group_id is None else {names.GROUP: group_id})
+            for name, metrics in sources:
+                for instrument, observation in _observations(metrics, fixed, name):
+                    found[instrument].append(observation)
         return found
 
 
-def _attributes(metric: MetricName) -> dict[str, str]:
-    return {names.ATTRIBUTES[word]: value for word, value in metric.tags}
+def _observations(
+    metrics: Mapping[MetricName, float], fixed: dict[str, str], client_id: str
+) -> Iterator[tuple[Instrument, Observation]]:
+    for metric, value in metrics.items():
+        instrument = instrument_of_metric(metric)
+        if instrument is not None and not math.isnan(value):
+            attributes = fixed | instrument.attributes | _attributes(metric, client_id)
+            yield instrument, Observation(value * instrument.scale, attributes)
+
+
+# A meter takes the callbacks of an instrument once, when it is made: those of a second instrument of the same name are
+# never called. So there is one reading for a provider, and one for whichever is the global one.
+_readings: weakref.WeakKeyDictionary[MeterProvider, _Reading] = weakref.WeakKeyDictionary()
+_readings_lock = threading.Lock()
+
+
+def _reading_for(provider: MeterProvider) -> _Reading:
+    with _readings_lock:
+        if (found := _readings.get(provider)) is None:
+            found = _readings[provider] = _global_reading(provider) or _started(provider)
+        return found
+
+
+def _global_reading(provider: MeterProvider) -> _Reading | None:
+    """That of the one that stood in for the global provider until this one was set, and hands its instruments on."""
+    if provider is not get_meter_provider():
+        return None
+    stand_ins = (found for each, found in _readings.items() if type(each).__name__ == "_ProxyMeterProvider")
+    return next(stand_ins, None)
+
+
+def _started(provider: MeterProvider) -> _Reading:
+    """A new reading, which the instruments of this provider ask."""
+    reading = _Reading()
+    meter = provider.get_meter(SCOPE, __version__)
+    for row in CATALOGUE:
+        if (instrument := instrument_of(row)) is not None:
+            create = meter.create_observable_counter if row.is_counter else meter.create_observable_gauge
+            create(instrument.name, [partial(reading.of, instrument)], instrument.unit, row.text)
+    return reading
+
+
+def _attributes(metric: MetricName, client_id: str) -> dict[str, str]:
+    return {names.ATTRIBUTES[word]: value for word, value in (("client-id", client_id), *metric.tags[1:])}
 
 
 # --- spans --------------------------------------------------------------------------------------------------------

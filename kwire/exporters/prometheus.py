@@ -7,7 +7,6 @@ REGISTRY.register(ConsumerCollector(consumer))
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable
 
 from kwire.exporters.prometheus_names import EXPORTED, exported_as, label_names, metric_name
@@ -51,14 +50,8 @@ class ConsumerCollector(Collector):
     def collect(self) -> Iterable[CounterMetricFamily | GaugeMetricFamily]:
         """The current metrics, without those that are no numbers."""
         families: dict[Description, CounterMetricFamily | GaugeMetricFamily] = {}
-        client_ids: Counter[str] = Counter()
-        for metrics in self._sources:
-            name = None
+        for name, metrics in self._sources:
             for metric, value in metrics.items():
-                if name is None:
-                    client_id = metric.tags[0][1]
-                    client_ids[client_id] += 1
-                    name = client_id if client_ids[client_id] == 1 else f"{client_id}#{client_ids[client_id]}"
                 row = exported_as(metric)
                 if row is not None and not math.isnan(value):
                     family = families.get(row) or families.setdefault(row, _family(row))
