@@ -84,6 +84,14 @@ def _application_causes(state: ConsumerState[K, V], known: ConsumerDescription, 
             text=f"on_partitions_{kind.name.lower()} of the rebalance listener runs, and polls wait for it",
             for_s=age_s(since_ms, now_ms),
         )
+    for tp, (error, since_ms) in sorted(state.registry_waits.copy().items()):
+        if tp in state.assignment:
+            yield Cause(
+                kind=CauseKind.REGISTRY_DOWN,
+                text=f"the next record of {tp} waits for the schema registry",
+                error=error,
+                for_s=age_s(since_ms, now_ms),
+            )
     if known.subscription is None and not state.closed:
         yield Cause(kind=CauseKind.NOT_SUBSCRIBED, text="no topic is subscribed, and no partition assigned")
 

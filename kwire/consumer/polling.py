@@ -11,7 +11,7 @@ from kwire.consumer.poll_size import PollSize
 from kwire.consumer.state import ConsumerState
 from kwire.consumer.steps import GIVE_WAY, Steps, Wait
 from kwire.epochs import AssignmentEpoch
-from kwire.errors import KafkaError
+from kwire.errors import KafkaError, RecordDeserializationError
 from kwire.events import AssignmentView, BufferDrained, PollStarted, RecordsDelivered, Reply, Seek
 from kwire.fetching.collector import FetchCollector
 from kwire.fetching.columns import Records
@@ -209,7 +209,9 @@ class Polling(Generic[K, V]):
             advice = IN_PROCESSOR if self._collector.keeps_failures else f"to step over it: seek({tp!r}, {behind})"
             error.args = (f"{error}; {advice}",)
             raise error from error.__cause__
-        except KafkaError:
+        except KafkaError as error:
+            if isinstance(error, RecordDeserializationError):
+                self._state.note_unread(error, self._mailbox.polled_at_ms)
             self._is_at_error = self._delivery.has_due(view)
             if not self._is_at_error:
                 raise
@@ -223,6 +225,8 @@ class Polling(Generic[K, V]):
             if opened is None or progress is None:
                 continue
             fetch, tp = opened.fetch, chunk.topic_partition
+            if count and self._state.registry_waits:
+                self._state.registry_waits.pop(tp, None)
             metrics.collected(tp, count, size_bytes, fetch.answer, now_ms)
             if chunk.cursor is Cursor.MAIN:
                 metrics.moved(tp, chunk.next.offset, fetch.log, now_ms)

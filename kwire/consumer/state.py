@@ -11,7 +11,13 @@ from kwire.consumer.arguments import checked_partition
 from kwire.consumer.delivery import Delivery
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.revocation import Revocation
-from kwire.errors import IllegalStateError, InvalidGroupIdError, UnsupportedVersionError
+from kwire.errors import (
+    IllegalStateError,
+    InvalidGroupIdError,
+    RecordDeserializationError,
+    SchemaRegistryUnavailableError,
+    UnsupportedVersionError,
+)
 from kwire.events import AssignmentView, CallbackKind, RecordsDelivered
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
@@ -25,6 +31,7 @@ class ConsumerState(Generic[K, V]):
         is_processing: Answers whether another task than the caller may still be processing what the last poll returned.
             Always False of threads, of which one at a time uses the consumer.
         callback: The rebalance callback that runs, and since when (ms).
+        registry_waits: Partitions whose next record waits for a schema registry, with its error, and since when (ms).
     """
 
     def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
@@ -36,6 +43,7 @@ class ConsumerState(Generic[K, V]):
         self.closed = False
         self.is_processing: Callable[[], bool] = lambda: False
         self.callback: tuple[CallbackKind, float] | None = None
+        self.registry_waits: dict[TopicPartition, tuple[str, float]] = {}
 
     @property
     def view(self) -> AssignmentView:
@@ -84,6 +92,13 @@ class ConsumerState(Generic[K, V]):
         if self.config.enable_parallel_rebalance:
             delivered = [entry for entry in self.delivery.so_far() if entry[0] == tp]
             self.link.mailbox.note(RecordsDelivered(delivered, came_back=False))
+
+    def note_unread(self, error: RecordDeserializationError, now_ms: float) -> None:
+        """A poll could not deserialize this record: does it wait for a schema registry?"""
+        was_waiting = self.registry_waits.pop(error.partition, None)
+        if isinstance(error, SchemaRegistryUnavailableError):
+            since_ms = now_ms if was_waiting is None else was_waiting[1]
+            self.registry_waits[error.partition] = (str(error), since_ms)
 
     def interrupt_loop(self) -> None:
         """The `for` loop that the application is in ends here: what it has not seen is for the next poll."""

@@ -30,6 +30,8 @@ class CauseKind(StrEnum):
     CALLBACK_RUNS = "callback_runs"
     """A method of the rebalance listener has not returned."""
     SLOW_HANDLER = "slow_handler"
+    REGISTRY_DOWN = "registry_down"
+    """A schema registry does not answer, so a record waits that nobody else can read."""
     BROKER_DOWN = "broker_down"
     THROTTLED = "throttled"
     """The broker holds this client back, by a quota."""

@@ -1,0 +1,96 @@
+"""A consumer or a Processor that waits for a schema registry says so, with its address and what is wrong."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import avro as confluent_avro
+from confluent_kafka.serialization import MessageField
+from confluent_kafka.serialization import SerializationContext as ConfluentContext
+
+from kwire import Consumer, RecordDeserializationError, SchemaRegistryUnavailableError
+from kwire.description.values import CauseKind
+from kwire.deserializers import AvroDeserializer
+from kwire.processing import Processor, processor_loop
+from kwire.testing import Cluster
+
+if TYPE_CHECKING:
+    from tests.schema_registry import SchemaRegistry
+
+pytestmark = pytest.mark.slow
+
+ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+
+
+@pytest.fixture
+def written(client: SchemaRegistryClient, cluster: Cluster) -> Cluster:
+    """With a good record."""
+    context = ConfluentContext("orders", MessageField.VALUE, [])
+    cluster.produce("orders", confluent_avro.AvroSerializer(client, ORDER)({"id": 1}, context) or b"", partition=0)
+    return cluster
+
+
+def consumer_of(cluster: Cluster, url: str, **registry: object) -> Consumer:
+    settings: dict[str, object] = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": "billing",
+        "enable.auto.commit": False,
+        "auto.offset.reset": "earliest",
+        "value.deserializer": AvroDeserializer({"url": url, "max.retries": 0, "timeout": 5, **registry}),
+    }
+    return Consumer(settings, "orders")
+
+
+def waits(consumer: Consumer) -> list[str]:
+    return [f"{each.text}: {each.error}" for each in consumer.describe().causes if each.kind is CauseKind.REGISTRY_DOWN]
+
+
+def test_a_consumer_that_waits_for_a_registry_says_so(registry: SchemaRegistry, written: Cluster) -> None:
+    with consumer_of(written, registry.url) as consumer:
+        registry.status = 503
+        for _ in range(2):
+            with pytest.raises(SchemaRegistryUnavailableError):
+                consumer.poll(10)
+        (told,) = waits(consumer)
+        assert told.startswith("the next record of orders-0 waits for the schema registry: cannot deserialize")
+        assert f", at {registry.url};" in told
+        registry.status = 200
+        assert len(consumer.poll(10)) == 1
+        assert waits(consumer) == []
+
+
+def test_a_registry_that_refuses_is_not_waited_for(registry: SchemaRegistry, written: Cluster) -> None:
+    with consumer_of(written, registry.url) as consumer:
+        for status in (503, 401):
+            registry.status = status
+            with pytest.raises(RecordDeserializationError):
+                consumer.poll(10)
+        assert waits(consumer) == []
+
+
+def test_a_processor_that_waits_for_a_registry_says_so(
+    registry: SchemaRegistry, written: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processor_loop, "AFTER_OUTAGE_S", 0.01)
+    registry.status = 503
+    with consumer_of(written, registry.url) as consumer:
+
+        def handle(_: object) -> None:
+            processor.stop()
+
+        processor = Processor(consumer, handle)
+        thread = threading.Thread(target=processor.run)
+        thread.start()
+        while not (
+            told := [each for each in processor.describe().all_causes() if each.kind is CauseKind.REGISTRY_DOWN]
+        ):
+            pass
+        page = str(processor.describe())
+        registry.status = 200
+        thread.join()
+    assert registry.url in (told[0].error or "")
+    assert "waits for the schema registry" in page
