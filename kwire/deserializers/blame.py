@@ -28,6 +28,11 @@ def is_of_client(error: BaseException) -> bool:
     return any(True for _ in _client_frames(error))
 
 
+def is_of_lookup_by_guid(error: BaseException) -> bool:
+    """Whether the client asked for a schema by its GUID."""
+    return any(frame.f_code.co_name == "get_schema_by_guid" for frame in _client_frames(error))
+
+
 def is_of_schema(error: BaseException) -> bool:
     """Whether it is of a schema that cannot be used, whatever the bytes are."""
     return bool(kinds_of(error) & _BAD_SCHEMAS) or any(

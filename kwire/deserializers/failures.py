@@ -5,15 +5,34 @@ Exceptions of confluent-kafka and its HTTP client are known by their classes' na
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from kwire.deserializers.blame import answer_to_client, is_of_client, is_of_schema, kinds_of
-from kwire.deserializers.registry import NOBODY, Asked, FrameError
+from kwire.deserializers.blame import (
+    answer_to_client,
+    is_of_client,
+    is_of_lookup_by_guid,
+    is_of_schema,
+    kinds_of,
+    location_of_redirect,
+)
+from kwire.deserializers.registry import NOBODY, Asked, FrameError, without_password
 
 _NOT_FOUND = 404
 # How a registry says that it has no such subject, version or schema. Another 404 is of something that is no registry.
 _NOT_REGISTERED = (40401, 40402, 40403)
+# How a registry says that it has no such path.
+_NO_RESOURCE = 404
 _REFUSALS = (401, 403)
+# Of the refusals, those that pass: a request that took too long, too many requests.
+_PASSING = (408, 429)
+# What TLS says of a connection that ended in the midst of it, as it may when a server is started again.
+_BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+# Classes of the HTTP client: a URL or a header that it cannot send.
+_OF_SETTINGS = ("UnsupportedProtocol", "LocalProtocolError")
+# A server that speaks TLS ends a connection that does not; so does any other that goes down.
+_OF_ENDED_CONNECTIONS = ("ReadError", "RemoteProtocolError")
 
 
 class Failure(NamedTuple):
@@ -51,8 +70,7 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
     if "confluent_kafka.SchemaRegistryError" in kinds:
         return _of_registry(error, topic, asked)
     if kinds & {"httpx.TransportError", "httpx2.TransportError"}:
-        reason = f"the schema registry cannot be reached: {type(error).__name__}: {error}"
-        return _outage(reason)
+        return _of_connection(error, asked)
     if "confluent_kafka.OAuthTokenError" in kinds:
         return _of_setup(f"no token for the schema registry: {error}", "look at its OAuth settings", is_outage=True)
     if is_of_client(error):
@@ -92,6 +110,9 @@ def _of_answer(error: Exception, kinds: set[str]) -> Failure:
 
 def _of_registry(error: Exception, topic: str, asked: Asked) -> Failure:
     status = getattr(error, "http_status_code", 0)
+    if status == _NOT_FOUND and getattr(error, "error_code", 0) == _NO_RESOURCE and is_of_lookup_by_guid(error):
+        reason = f"the schema registry cannot look up schemas by GUID: {error}"
+        return _of_setup(reason, "update the registry, or have the producers write numbers")
     if status == _NOT_FOUND and getattr(error, "error_code", 0) not in _NOT_REGISTERED:
         return _of_setup(f"there is no schema registry at its address: {error}", "look at its URL, with the path")
     if status == _NOT_FOUND:
@@ -103,4 +124,41 @@ def _of_registry(error: Exception, topic: str, asked: Asked) -> Failure:
     if status in _REFUSALS:
         advice = "look at its user, password or permissions"
         return _of_setup(f"the schema registry refuses this client: {error}", advice)
+    if 300 <= status < 400:
+        to = without_password(location_of_redirect(error) or "") or "another address"
+        reason = f"the schema registry redirects to {to} (HTTP status code {status})"
+        return _of_setup(reason, "no redirect is followed: correct its URL")
+    if 400 <= status < 500 and status not in _PASSING:
+        advice = "look at its URL and settings, and at those of a proxy"
+        return _of_setup(f"the schema registry refuses the request: {error}", advice)
     return _outage(f"the schema registry failed: {error}")
+
+
+def _of_connection(error: Exception, asked: Asked) -> Failure:
+    """There was no answer: for now, or because of a setting."""
+    what = f"{type(error).__name__}: {error}"
+    tls = next((each for each in _with_causes(error) if isinstance(each, ssl.SSLError)), None)
+    if isinstance(tls, ssl.SSLCertVerificationError):
+        advice = "look at ssl.ca.location, and at the host in its URL"
+        return _of_setup(f"the certificate of the schema registry is not trusted: {what}", advice)
+    if tls is not None and not isinstance(tls, _BROKEN_OFF):
+        return _of_setup(f"no TLS with the schema registry: {what}", "look at its URL, and at its ssl settings")
+    if type(error).__name__ in _OF_SETTINGS or (type(error).__name__ == "ProxyError" and _refuses(str(error))):
+        return _of_setup(f"the schema registry cannot be asked: {what}", "look at its URL and settings")
+    if type(error).__name__ == "RemoteProtocolError" and "illegal status line" in str(error):
+        return _of_setup(f"no HTTP is spoken where the schema registry should be: {what}", "https, or another port?")
+    may_be_tls = type(error).__name__ in _OF_ENDED_CONNECTIONS and asked.address.startswith("http:")
+    hint = " (does it want https?)" if may_be_tls else ""
+    return _outage(f"the schema registry cannot be reached: {what}{hint}")
+
+
+def _refuses(answer: str) -> bool:
+    """Whether a proxy's answer, which begins with an HTTP status, says that it will not do this later either."""
+    status = int(answer[:3]) if answer[:3].isdigit() else 0
+    return 400 <= status < 500 and status not in _PASSING
+
+
+def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

@@ -112,10 +112,11 @@ def address_of(client: object) -> str:
     config: Callable[[], object] = getattr(client, "config", dict)
     found = config()
     urls = found.get("url") if isinstance(found, Mapping) else None
-    return ",".join(map(_without_password, urls.split(","))) if isinstance(urls, str) else ""
+    return ",".join(map(without_password, urls.split(","))) if isinstance(urls, str) else ""
 
 
-def _without_password(url: str) -> str:
+def without_password(url: str) -> str:
+    """A URL as it may be told: without a user, and without what a page to log in gets as a query."""
     parts = urlsplit(url.strip())
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
 
