@@ -6,8 +6,10 @@ client keeps them. The frame is looked at first, so that bytes without one are n
 
 from __future__ import annotations
 
+import os
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -30,6 +32,9 @@ MAGIC = 0
 # Schemas by a UUID in place of a number: of sixteen bytes behind a one, or in a header.
 MAGIC_OF_UUID = 1
 UUID_FRAME_BYTES = 17
+_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
+# Where confluent-kafka's client looks for authorities, if its settings name none.
+_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
@@ -152,3 +157,14 @@ def raise_missing(extra: str, error: ImportError) -> NoReturn:
     raise ImportError(
         f"values of a schema registry need what is not there ({error}); install it with: pip install 'kwire[{extra}]'"
     ) from error
+        except OSError as error:  # of TLS as well: files that hold something else
+            raise InvalidArgumentError(f"the settings of the schema registry: {_files(registry)}: {error}") from error
+def _files(settings: Mapping[str, object]) -> str:
+    """The settings, and the variables of the environment, that name files: those that are not there, or else all."""
+    named = {name: str(settings[name]) for name in _FILES if settings.get(name)}
+    if _FILES[0] not in named:
+        named |= {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+    missing = {name: path for name, path in named.items() if not Path(path).exists()}
+    return ", ".join(f"{name} {path}" for name, path in (missing or named).items()) or "TLS"
+
+
