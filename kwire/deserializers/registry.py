@@ -72,9 +72,12 @@ class RegistryDeserializer(Generic[T]):
 
 def check_frame(data: bytes, ctx: SerializationContext) -> None:
     """Raises: FrameError, if there is none in front, nor in a header."""
-    if any(name == ID_HEADERS[ctx.field] for name, _ in ctx.headers):
+    if (named := named_by_header(ctx)) is not None:
+        least = _least_bytes(named)
+        if least is None or len(named) < least:
+            raise FrameError(f"the header {ID_HEADERS[ctx.field]} names no schema: it is {named[:20]!r}")
         return
-    least = {MAGIC: FRAME_BYTES, MAGIC_OF_UUID: UUID_FRAME_BYTES}.get(data[0] if data else -1)
+    least = _least_bytes(data)
     if least is not None and len(data) >= least:
         return
     if least is not None:
@@ -84,6 +87,16 @@ def check_frame(data: bytes, ctx: SerializationContext) -> None:
         f"it has no frame of a schema registry, a zero and four bytes with the schema's number: it {begins}"
         f"{_guess(data)}"
     )
+
+
+def named_by_header(ctx: SerializationContext) -> bytes | None:
+    """What the header says that names the schema; None if there is none, or a null, which confluent-kafka passes by."""
+    return next((value for name, value in ctx.headers if name == ID_HEADERS[ctx.field]), None)
+
+
+def _least_bytes(frame: bytes) -> int | None:
+    """How long a frame that begins so is at least; None if none begins so."""
+    return {MAGIC: FRAME_BYTES, MAGIC_OF_UUID: UUID_FRAME_BYTES}.get(frame[0] if frame else -1)
 
 
 def _guess(data: bytes) -> str:
@@ -128,7 +141,7 @@ def without_password(url: str) -> str:
 
 def _schema_of(data: bytes, ctx: SerializationContext) -> str:
     """The number or the UUID of the schema, as a frame has it."""
-    frame = next((value for name, value in ctx.headers if name == ID_HEADERS[ctx.field] and value), data)
+    frame = named_by_header(ctx) or data
     if frame[:1] == bytes([MAGIC]):
         return str(int.from_bytes(frame[1:FRAME_BYTES], "big"))
     if frame[:1] == bytes([MAGIC_OF_UUID]) and len(frame) >= UUID_FRAME_BYTES:
@@ -147,18 +160,13 @@ def client_of(registry: Registry, owner: object) -> SchemaRegistryClient:
             client = SchemaRegistryClient(dict(registry))
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"the settings of the schema registry: {error}") from error
+        except OSError as error:  # of TLS as well: files that hold something else
+            raise InvalidArgumentError(f"the settings of the schema registry: {_files(registry)}: {error}") from error
         weakref.finalize(owner, client.close)
         return client
     return registry
 
 
-def raise_missing(extra: str, error: ImportError) -> NoReturn:
-    """Which extra brings what could not be imported."""
-    raise ImportError(
-        f"values of a schema registry need what is not there ({error}); install it with: pip install 'kwire[{extra}]'"
-    ) from error
-        except OSError as error:  # of TLS as well: files that hold something else
-            raise InvalidArgumentError(f"the settings of the schema registry: {_files(registry)}: {error}") from error
 def _files(settings: Mapping[str, object]) -> str:
     """The settings, and the variables of the environment, that name files: those that are not there, or else all."""
     named = {name: str(settings[name]) for name in _FILES if settings.get(name)}
@@ -168,3 +176,8 @@ def _files(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {path}" for name, path in (missing or named).items()) or "TLS"
 
 
+def raise_missing(extra: str, error: ImportError) -> NoReturn:
+    """Which extra brings what could not be imported."""
+    raise ImportError(
+        f"values of a schema registry need what is not there ({error}); install it with: pip install 'kwire[{extra}]'"
+    ) from error

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from kwire.config import AnyDeserializer
     from kwire.fetching.partition_records import PartitionRecords
-    from kwire.model import K, V
+    from kwire.model import Header, K, V
     from kwire.serialization_context import Field
 
 # What Arrow, and code that makes Python values, raises over a value of another type than those before it.
@@ -94,13 +94,17 @@ def _check_headers(chunks: Sequence[PartitionRecords[K, V]], field: Field, deser
         columns = chunk.columns
         if columns.headers_at is None:
             continue
-        named = [row for row, headers in enumerate(columns.headers()) if any(header.key == name for header in headers)]
+        named = [row for row, headers in enumerate(columns.headers()) if _names_schema(headers, name)]
         data = (columns.keys() if field == "key" else columns.values()) if named else []
         if (row := next((row for row in named if data[row] is not None), None)) is not None:
             raise InvalidArgumentError(
                 f"the {field}s make no column, from {chunk.topic_partition} offset {columns.offsets[row]} on: the "
                 f"header {name} names the schema; let the consumer deserialize such records: {field}_deserializer=..."
             )
+
+
+def _names_schema(headers: Sequence[Header], name: str) -> bool:
+    return any(header.key == name and header.value is not None for header in headers)
 
 
 def _of_no_rows(column: pa.ChunkedArray, field: Field, make: Callable[..., pa.Array] | None) -> pa.ChunkedArray:
