@@ -126,13 +126,22 @@ def running_loop() -> EventLoop:
         IllegalStateError: It runs on none.
     """
     asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
-    if asyncio is not None and (loop := asyncio._get_running_loop()) is not None:
+    if asyncio is not None and not _is_in_trio_task() and (loop := asyncio._get_running_loop()) is not None:
         return AsyncioLoop(loop)
     if trio is not None and trio.lowlevel.in_trio_run():
         return TrioLoop(trio.lowlevel.current_trio_token())
     raise IllegalStateError(
         "there is no running event loop here: an AsyncConsumer, or run_async(), wants a task of asyncio or trio"
     )
+
+
+def _is_in_trio_task() -> bool:
+    """Whether the caller is a task of trio, which may run as a guest of asyncio's loop. That loop runs then as well,
+    but no task of it; a task of trio-asyncio is one of both, and asyncio's for whoever awaits."""
+    asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
+    if trio is None or not trio.lowlevel.in_trio_task():
+        return False
+    return asyncio is None or asyncio._get_running_loop() is None or asyncio.current_task() is None
 
 
 class _Sleeper:
@@ -166,7 +175,7 @@ class AsyncioLoop:
         self._asyncio = asyncio
 
     def is_current(self) -> bool:
-        return self._asyncio._get_running_loop() is self.loop
+        return self._asyncio._get_running_loop() is self.loop and not _is_in_trio_task()
 
     def is_over(self) -> bool:
         return self.loop.is_closed()
