@@ -426,5 +426,5 @@ class RecordDeserializationError(KafkaError):
 
 
 class SchemaRegistryUnavailableError(RecordDeserializationError, RetriableError):
-    """A schema registry did not answer, so nobody knows what these bytes mean. The record may be good: poll again. A
-    `Processor` does so by itself, and does not step over it."""
+    """A schema registry did not answer, or something else did in its place, so nobody knows what these bytes mean. The
+    record may be good: poll again. A `Processor` does so by itself, and does not step over it."""
