@@ -27,6 +27,7 @@ _NO_RESOURCE = 404
 _REFUSALS = (401, 403)
 # Of the refusals, those that pass: a request that took too long, too many requests.
 _PASSING = (408, 429)
+_PASSING_OF_OAUTH = ("server_error", "temporarily_unavailable")
 # What TLS says of a connection that ended in the midst of it, as it may when a server is started again.
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 # Classes of the HTTP client: a URL or a header that it cannot send.
@@ -72,7 +73,7 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
     if kinds & {"httpx.TransportError", "httpx2.TransportError"}:
         return _of_connection(error, asked)
     if "confluent_kafka.OAuthTokenError" in kinds:
-        return _of_setup(f"no token for the schema registry: {error}", "look at its OAuth settings", is_outage=True)
+        return _of_token(error)
     if is_of_client(error):
         return _of_answer(error, kinds)
     if is_of_schema(error):
@@ -150,6 +151,17 @@ def _of_connection(error: Exception, asked: Asked) -> Failure:
     may_be_tls = type(error).__name__ in _OF_ENDED_CONNECTIONS and asked.address.startswith("http:")
     hint = " (does it want https?)" if may_be_tls else ""
     return _outage(f"the schema registry cannot be reached: {what}{hint}")
+
+
+def _of_token(error: Exception) -> Failure:
+    """The server of tokens gave none: it could not for now, or it refuses this client."""
+    is_refusal = any(
+        isinstance(each, ssl.SSLCertVerificationError)
+        or ("authlib.OAuthError" in kinds_of(each) and getattr(each, "error", "") not in _PASSING_OF_OAUTH)
+        for each in _with_causes(error)
+    )
+    reason = f"no token for the schema registry: {error}"
+    return _of_setup(reason, "look at its OAuth settings", is_outage=not is_refusal)
 
 
 def _refuses(answer: str) -> bool:

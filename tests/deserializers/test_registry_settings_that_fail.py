@@ -161,6 +161,36 @@ def test_a_proxy_that_refuses_is_no_outage(written: Cluster) -> None:
         raise error
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_outage"),
+    [
+        (b'HTTP/1.1 401 Unauthorized\r\n\r\n{"error": "invalid_client"}', False),
+        (b'HTTP/1.1 400 Bad Request\r\n\r\n{"error": "temporarily_unavailable"}', True),
+        (b"HTTP/1.1 503 Service Unavailable\r\n\r\n", True),
+    ],
+)
+def test_a_client_that_gets_no_token_waits_if_that_may_pass(
+    written: Cluster, monkeypatch: pytest.MonkeyPatch, answer: bytes, *, is_outage: bool
+) -> None:
+    monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
+    with answering(answer) as port:
+        login = {
+            "bearer.auth.credentials.source": "OAUTHBEARER",
+            "bearer.auth.client.id": "me",
+            "bearer.auth.client.secret": "secret",
+            "bearer.auth.scope": "all",
+            "bearer.auth.issuer.endpoint.url": f"http://127.0.0.1:{port}/token",
+            "bearer.auth.logical.cluster": "lsrc-1",
+            "bearer.auth.identity.pool.id": "pool-1",
+        }
+        with (
+            consumer_of(written, "http://127.0.0.1:1", **login) as consumer,
+            pytest.raises(RecordDeserializationError, match="no token for the schema registry") as caught,
+        ):
+            consumer.poll(10)
+    assert caught.value.retriable == is_outage
+
+
 # --- GUIDs --------------------------------------------------------------------------------------------------------
 
 
