@@ -35,7 +35,8 @@ def is_of_lookup_by_guid(error: BaseException) -> bool:
 
 def is_of_schema(error: BaseException) -> bool:
     """Whether it is of a schema that cannot be used, whatever the bytes are."""
-    return bool(kinds_of(error) & _BAD_SCHEMAS) or any(
+    is_unusable = bool(kinds_of(error) & _BAD_SCHEMAS)
+    return (is_unusable and any(_module(frame).startswith(_LIBRARY) for frame in _frames(error))) or any(
         frame.f_code.co_name == name and _module(frame).startswith(module)
         for frame in _frames(error)
         for module, name in _PARSERS

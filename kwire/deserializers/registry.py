@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 from urllib.parse import urlsplit
@@ -61,8 +62,8 @@ class RegistryDeserializer(Generic[T]):
 
     def _let_ask_again(self, error: Exception) -> None:
         """The client keeps a schema that cannot be used as well: it would never see that it was put right."""
-        if self._client is not None and is_of_schema(error):
-            self._client.clear_caches()  # type: ignore[no-untyped-call]
+        if is_of_schema(error) and (clear := getattr(self._client, "clear_caches", None)) is not None:
+            clear()
 
     @property
     def registry_address(self) -> str:
@@ -119,16 +120,18 @@ NOBODY = Asked()
 
 def asked_by(deserialize: object, data: bytes | None, ctx: SerializationContext) -> Asked:
     """What a deserializer asks for to read these bytes."""
-    address = getattr(deserialize, "registry_address", "")
-    if not address and (client := getattr(deserialize, "_registry", None)) is not None:  # confluent-kafka's own
-        address = address_of(client)
+    if isinstance(deserialize, RegistryDeserializer):
+        address = deserialize.registry_address
+    else:
+        address = address_of(getattr(deserialize, "_registry", None))  # where confluent-kafka's own have their client
     return Asked(address, _schema_of(data or b"", ctx))
 
 
 def address_of(client: object) -> str:
     """Where a client asks, without a password; empty if it does not say."""
-    config: Callable[[], object] = getattr(client, "config", dict)
-    found = config()
+    found: object = None
+    with suppress(Exception):  # of a user's own class that has such a name; an error is being told here
+        found = getattr(client, "config")()  # noqa: B009  no client of the library, as far as types know
     urls = found.get("url") if isinstance(found, Mapping) else None
     return ",".join(map(without_password, urls.split(","))) if isinstance(urls, str) else ""
 

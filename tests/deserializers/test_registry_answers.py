@@ -192,3 +192,33 @@ def test_a_schema_that_is_not_registered_is_told_with_the_address(registry: Sche
         pytest.raises(RecordDeserializationError, match=expected),
     ):
         consumer.poll(10)
+
+
+class UnknownType(Exception):  # noqa: N818  jsonschema's name
+    """As jsonschema raises it over a schema that it cannot use."""
+
+
+UnknownType.__module__ = "jsonschema.exceptions"
+
+
+class Own:
+    """A user's deserializer, whose names are those of confluent-kafka's by chance."""
+
+    def __init__(self) -> None:
+        self._registry = self
+
+    def config(self, name: str) -> str:
+        return name
+
+    def __call__(self, data: bytes) -> object:
+        raise UnknownType(data)
+
+
+def test_a_users_own_deserializer_is_no_schema_registry(cluster: Cluster) -> None:
+    cluster.produce("orders", b"{}")
+    with (
+        consumer_of(cluster, Own()) as consumer,
+        pytest.raises(RecordDeserializationError, match=r"offset 0: UnknownType: .*seek\(") as caught,
+    ):
+        consumer.poll(10)
+    assert "registry" not in str(caught.value)

@@ -112,6 +112,10 @@ def answering(answer: bytes, tls: ssl.SSLContext | None = None) -> Iterator[int]
                     with connection if tls is None else tls.wrap_socket(connection, server_side=True) as stream:
                         stream.recv(65536)
                         stream.sendall(answer)
+                        stream.shutdown(socket.SHUT_WR)
+                        stream.settimeout(0.5)
+                        while stream.recv(65536):  # closed too soon, the answer may be lost
+                            pass
                 except OSError:
                     connection.close()
 
