@@ -65,12 +65,14 @@ class _Reading:
 
     def __init__(self) -> None:
         self._sources: dict[str | None, Sources] = {}
+        self._lock = threading.Lock()
         self._untaken: dict[Instrument, list[Observation]] | None = None
 
     def added(self, consumers: Iterable[MetricsSource], group_id: str | None) -> Sources:
         """The sources of this group, with these among them, which are in no other group then."""
-        found = self._sources.get(group_id) or Sources()
-        self._sources = {**self._sources, group_id: found}  # replaced as a whole: exports read them meanwhile
+        with self._lock:
+            found = self._sources.get(group_id) or Sources()
+            self._sources = {**self._sources, group_id: found}  # replaced as a whole: exports read them meanwhile
         for consumer in consumers:
             for sources in self._sources.values():
                 sources.remove(consumer)
