@@ -123,10 +123,13 @@ def _reading_for(provider: MeterProvider) -> _Reading:
 
 def _global_reading(provider: MeterProvider) -> _Reading | None:
     """That of the one that stood in for the global provider until this one was set, and hands its instruments on."""
-    if provider is not get_meter_provider():
+    if provider is not get_meter_provider() or _stands_in(provider):
         return None
-    stand_ins = (found for each, found in _readings.items() if type(each).__name__ == "_ProxyMeterProvider")
-    return next(stand_ins, None)
+    return next((found for each, found in _readings.items() if _stands_in(each)), None)
+
+
+def _stands_in(provider: MeterProvider) -> bool:
+    return type(provider).__name__ == "_ProxyMeterProvider"
 
 
 def _started(provider: MeterProvider) -> _Reading:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kwire import Consumer
+from kwire.exporters import opentelemetry as exporter
 from kwire.exporters.opentelemetry import observe
 from kwire.exporters.prometheus import ConsumerCollector
 
@@ -87,6 +89,7 @@ def test_groups_are_kept_apart_and_a_consumer_is_exported_once(orders: Cluster) 
 
 
 def test_the_global_provider_may_be_set_after_the_first_call(orders: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporter, "_readings", weakref.WeakKeyDictionary())
     monkeypatch.setattr(metrics._internal, "_METER_PROVIDER", None)
     monkeypatch.setattr(
         metrics._internal, "_METER_PROVIDER_SET_ONCE", type(metrics._internal._METER_PROVIDER_SET_ONCE)()
