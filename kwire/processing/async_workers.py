@@ -24,7 +24,16 @@ from kwire.consumer.host import current_host
 from kwire.logs import part_logger
 from kwire.model import K, Record, V
 from kwire.processing.policies import DeadLetter
-from kwire.processing.workers import BreakdownError, Item, Run, check_done, check_readable, fail, records_of
+from kwire.processing.workers import (
+    BreakdownError,
+    Item,
+    Run,
+    check_done,
+    check_readable,
+    fail,
+    records_of,
+    workers_of_caller,
+)
 from kwire.unfinished import is_coroutine
 
 log = part_logger("processing")
@@ -82,9 +91,14 @@ class AsyncWorkers(Generic[K, V]):
         self._backend = backend
         self._ended = ended
         self._context = copy_context()
+        self._context.run(workers_of_caller.set, self)
         self._lock = threading.Lock()  # between the owner and a loop that dies
         self._is_closing = False
         self._forget()
+
+    @property
+    def run_the_caller(self) -> bool:
+        return workers_of_caller.get() is self
 
     def use(self, loop: EventLoop) -> None:
         """Have handlers be tasks of this loop, which runs already. Before the first run."""

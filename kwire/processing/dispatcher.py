@@ -397,7 +397,7 @@ class Dispatcher(Generic[K, V]):
         if is_dead_lettering or isinstance(error, BreakdownError | MemoryError):
             run.breakdowns += 1
             reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
-            return self._failures.of_workers(source, run.offsets, run.breakdowns, error, reason)
+            return self._failures.of_workers(source, run.offsets, run.breakdowns, error, reason, now_ms)
         run.attempts += 1
         self.counts.failed_attempts += 1
         return self._failures.of_handler(source, run.offsets, run.attempts, error, now_ms)

@@ -78,11 +78,11 @@ class Failures:
         return _stop(ProcessingError(partition_of(source), offsets[0], attempts, reason), error)
 
     def of_workers(
-        self, source: Source, offsets: Sequence[int], breakdowns: int, error: BaseException, reason: str
+        self, source: Source, offsets: Sequence[int], breakdowns: int, error: BaseException, reason: str, now_ms: float
     ) -> Verdict:
         """The workers, or the dead-letter function, have broken down over this record, or this list, this many times.
         That is no fault of the record: it is tried again, and at last the processor stops."""
-        log.warning("%s: in work when this happened: %s", place(source, offsets), reason)
+        log.log(self._level(now_ms), "%s: in work when this happened: %s", place(source, offsets), reason)
         if breakdowns >= MAX_BREAKDOWNS:
             reason += _whole_list(offsets)
             return _stop(WorkerError(partition_of(source), offsets[0], breakdowns, reason), error)

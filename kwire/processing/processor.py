@@ -223,7 +223,13 @@ class Processor(Generic[K, V]):
         self._loop.stop(drain=drain, timeout_s=timeout)
 
     def close(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
-        """`stop()`, and wait for the thread that `with` has started. Raises what ended it."""
+        """`stop()`, and wait for the thread that `with` has started. Raises what ended it.
+
+        Raises:
+            IllegalStateError: A handler calls this, which would wait for itself. It may call `stop()`.
+        """
+        if self._loop.workers.run_the_caller and not self._has_ended:
+            raise IllegalStateError("close() in a handler would wait for that handler: call stop()")
         if self._thread is None:
             self.stop(drain=drain, timeout=timeout)
             return

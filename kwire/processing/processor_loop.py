@@ -331,9 +331,10 @@ class ProcessorLoop(Generic[K, V]):
 
     def _cancel_work(self, partitions: Collection[TopicPartition]) -> None:
         """Cancel what is in work of these, where workers can, and wait for it no longer."""
-        if busy := self.dispatcher.busy_with(partitions):
-            log.warning("%d records are given up in the middle of their work, and will come again", busy)
-        for run in self.dispatcher.executing(partitions):
+        runs = self.dispatcher.executing(partitions)
+        if begun := sum(len(run.offsets) for run in runs):
+            log.warning("records given up in the middle of their work, to come again: %d", begun)
+        for run in runs:
             self.workers.cancel(run)
 
     # --- the end --------------------------------------------------------------------------------------------

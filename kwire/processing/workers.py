@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
 from copy import deepcopy
 from functools import partial
 from itertools import chain, repeat
@@ -241,8 +242,16 @@ def fail(run: Run[K, V], error: BaseException, ended: Callable[[Run[K, V]], None
     ended(run)
 
 
+workers_of_caller: ContextVar[object] = ContextVar("kwire_workers_of_caller", default=None)
+"""Those that run the handler which runs in this context; None: none does."""
+
+
 class Workers(Protocol[K, V]):
     """What calls the handler; the module's docstring has the contract."""
+
+    @property
+    def run_the_caller(self) -> bool:
+        """Whether the caller is a handler, or what one has started; of handlers in another's executor nobody knows."""
 
     def start(self, run: Run[K, V]) -> None: ...
     def cancel(self, run: Run[K, V]) -> None:
@@ -266,6 +275,10 @@ class ThreadWorkers(Generic[K, V]):
         self._host = current_host()
         self._queues: list[Queue[Run[K, V] | None]] = []  # one for each thread
         self._free: deque[Queue[Run[K, V] | None]] = deque()
+
+    @property
+    def run_the_caller(self) -> bool:
+        return workers_of_caller.get() is self
 
     def start(self, run: Run[K, V]) -> None:
         try:
@@ -291,6 +304,7 @@ class ThreadWorkers(Generic[K, V]):
         return queue
 
     def _work(self, queue: Queue[Run[K, V] | None]) -> None:
+        workers_of_caller.set(self)
         while (run := queue.get()) is not None:
             run.execute()
             self._free.append(queue)  # first: who hears of the end may hand out the next
@@ -319,6 +333,10 @@ class ExecutorWorkers(Generic[K, V]):
         self._broken: Executor | None = None
         """The last one that broke: what it has taken may come back after another has taken its place."""
         self._dead_letter_workers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
+
+    @property
+    def run_the_caller(self) -> bool:
+        return self._dead_letter_workers.run_the_caller
 
     def start(self, run: Run[K, V]) -> None:
         if run.dead_letter_attempt is not None:

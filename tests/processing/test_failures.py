@@ -56,8 +56,8 @@ def test_one_failure_of_many_is_a_warning(caplog: pytest.LogCaptureFixture) -> N
 def test_workers_that_break_down_again_and_again_stop_the_processor() -> None:
     failures = Failures(TWICE, stops=False)
     for nth in range(1, MAX_BREAKDOWNS):
-        assert isinstance(failures.of_workers(TP, [7], nth, ERROR, "a process died"), TryAgain)
-    last = failures.of_workers(TP, [7], MAX_BREAKDOWNS, ERROR, "a process died")
+        assert isinstance(failures.of_workers(TP, [7], nth, ERROR, "a process died", 0.0), TryAgain)
+    last = failures.of_workers(TP, [7], MAX_BREAKDOWNS, ERROR, "a process died", 0.0)
     assert isinstance(last, Stop)
     assert isinstance(last.error, WorkerError)
     assert last.error.__cause__ is ERROR
@@ -71,7 +71,7 @@ LIST = [7, 8, 9, 12]
 
 def test_a_list_that_fails_is_named_with_all_its_offsets(caplog: pytest.LogCaptureFixture) -> None:
     Failures(Retry(), stops=True).of_handler(TP, LIST, 1, ERROR, 0.0)
-    Failures(Retry(), stops=True).of_workers(TP, LIST, 1, ERROR, "a process died")
+    Failures(Retry(), stops=True).of_workers(TP, LIST, 1, ERROR, "a process died", 0.0)
     assert caplog.messages == [
         "orders-0 offsets 7-9, 12: attempt 1 failed: ValueError('no such customer')",
         "orders-0 offsets 7-9, 12: in work when this happened: a process died",
@@ -86,3 +86,12 @@ def test_the_error_that_stops_has_the_first_offset_of_the_list_and_tells_the_oth
         "orders-0 offset 7: the handler failed after 2 attempts: ValueError('no such customer'); "
         "its list has offsets 7-9, 12"
     )
+
+
+def test_one_breakdown_of_many_is_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    """A dead-letter function that is down fails for each record, several times a second."""
+    failures = Failures(Retry(), stops=False)
+    with caplog.at_level(logging.INFO, "kwire.processing"):
+        for now_ms in (0.0, 1.0, WARNED_EVERY_MS):
+            failures.of_workers(TP, [7], 1, ERROR, "the dead-letter function raised OSError()", now_ms)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO", "WARNING"]

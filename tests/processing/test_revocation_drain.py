@@ -245,3 +245,28 @@ def test_async_handlers_are_cancelled_when_their_partition_is_lost(
         wait_until(lambda: sorted(cancelled) == list(range(PARTITIONS)))
         processor.stop(drain=False)
     assert {at.offset for at in cluster.committed("billing").values()} == {0}, "where it began"
+
+
+@pytest.mark.parametrize("protocol", ["cooperative"])
+def test_only_records_that_handlers_are_at_are_given_up_in_the_middle(
+    cluster: Cluster, new_consumer: Callable[..., BytesConsumer], caplog: pytest.LogCaptureFixture
+) -> None:
+    """All records behind them in their runs were counted, too: 197, where one was at work."""
+    begun: list[int] = []
+    go = threading.Event()
+
+    def handle(record: BytesRecord) -> None:
+        begun.append(record.offset)
+        go.wait(DEADLINE_S)
+
+    def fence(answer: HeartbeatResponse) -> None:
+        answer.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+
+    cluster.produce("orders", *(b"1" for _ in range(50)), partition=0)
+    with Processor(new_consumer(), handle) as processor:
+        wait_until(lambda: bool(begun))
+        cluster.control.on(HeartbeatRequest, times=1).edit(fence)  # type: ignore[arg-type]  # it is what heartbeats are answered with
+        wait_until(lambda: "given up in the middle of their work" in caplog.text)
+        go.set()
+        processor.stop(drain=False)
+    assert "records given up in the middle of their work, to come again: 1\n" in caplog.text
