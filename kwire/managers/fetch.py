@@ -65,6 +65,18 @@ READ_AHEAD_DELAY_MS = 10.0
 """A partition of which the first records since a seek are buffered is not fetched for so long, or until the application
 comes back for more. A program that looks up single records seeks again, and its fetch would wait for the answer to one
 that nobody wants."""
+NO_PROGRESS_TIMES = 3
+"""After so many answers in a row without a whole batch, polls raise an error."""
+_SESSION_ENDED = frozenset(
+    {
+        ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+        ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+        ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+    }
+)
+"""Another session cures these: they are worth no word unless they come again."""
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -143,6 +155,8 @@ class FetchManager:
         """No answer has told where their log ends."""
         self._set_aside: set[TopicPartition] = set()
         """Partitions with buffered records, while the buffer has no room for more of them."""
+        self._no_progress: dict[TopicPartition, tuple[tuple[int, int], int]] = {}
+        """Epoch and offset of partitions whose last answer had no whole batch, and how many did in a row."""
         self._full_since_ms = NEVER_MS
         self._partition_bytes = 0
         self.may_poll_early = False
@@ -151,6 +165,7 @@ class FetchManager:
         subscription.on_removed.append(self._redirected.difference_update)
         subscription.on_removed.append(self._not_served.difference_update)
         subscription.on_removed.append(self._untold.difference_update)
+        subscription.on_removed.append(self._forget_progress)
         if cursor is Cursor.MAIN:  # what a child reads no more, the main cursor may read on
             subscription.on_removed.append(metrics.forget)
 
@@ -275,6 +290,10 @@ class FetchManager:
         if tries_ms is None and connection is not None and connection.error is not None and due_ms is None:
             tries_ms = connection.request.not_before_ms
         return FetchStatus(due_ms, error, tries_ms)
+
+    def _forget_progress(self, removed: Iterable[TopicPartition]) -> None:
+        for tp in removed:
+            self._no_progress.pop(tp, None)
 
     # --- which broker fetches what --------------------------------------------------------------------------
 
@@ -420,8 +439,7 @@ class FetchManager:
         code = ErrorCode.of(answer.error_code)
         connection.session.answered(code, answer.session_id)
         if code is not ErrorCode.NONE:
-            log.debug("fetch session of broker %d: %s; starting a new one", connection.id.node_id, code.name)
-            connection.request.failed(now_ms)
+            self._on_refusal(connection, code, now_ms)
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         partitions: Answered = list(_by_partition(answer, connection.session.topic_names))
@@ -445,6 +463,19 @@ class FetchManager:
             answer_counts.left = len(fetches)
             self._buffer.put(fetches)
             self._on_data()
+
+    def _on_refusal(self, connection: FetchConnection, code: ErrorCode, now_ms: float) -> None:
+        """The broker refuses the fetch as a whole. What ends a session alone is told only if the next one fails, too:
+        brokers forget sessions when they have too many."""
+        node_id, was_refused = connection.id.node_id, connection.is_refused
+        error = error_for(code, f"fetching from broker {node_id}")
+        if code in _SESSION_ENDED and not was_refused:
+            log.debug("fetch session of broker %d: %s; starting a new one", node_id, code.name)
+            connection.refused(None, now_ms)
+            return
+        if connection.error is None:
+            log.warning("%s; trying again", error)
+        connection.refused(error, now_ms)
 
     def _note_size(self, connection: FetchConnection, partitions: Answered, now_ms: float, *, has_errors: bool) -> None:
         size_bytes = sum(len(data.records) for _, data in partitions if data.records)
@@ -603,6 +634,7 @@ class FetchManager:
         if batch is None or batch.next_offset <= partition.fetch_offset:
             # No whole batch, or none we asked for: a broker's bug (KIP-74). Asked again at once, it would spin.
             self.block(partition, now_ms)
+            self._note_no_progress(partition)
             return False
         if batch.next_offset > MAX_OFFSET:
             self.block(partition, now_ms)
@@ -616,6 +648,19 @@ class FetchManager:
         partition.fetch_offset = batch.next_offset
         partition.fetch_epoch = leader_epoch_or_none(batch.partition_leader_epoch)
         return True
+
+    def _note_no_progress(self, partition: AssignedPartition) -> None:
+        """Tell of a partition that stands still, although the broker has records. A single answer may be cut off where
+        the records of other partitions have filled it: then the next one begins with this partition."""
+        tp, position = partition.topic_partition, (partition.epoch, partition.fetch_offset)
+        before, times = self._no_progress.get(tp, (position, 0))
+        times = times + 1 if before == position else 1
+        self._no_progress[tp] = position, times
+        problem = "the broker's answer holds records, but no whole batch from this offset on; trying again"
+        error = CorruptRecordError(problem).at(*tp, partition.fetch_offset)
+        partition.error = error
+        if times >= NO_PROGRESS_TIMES:
+            self._raise(error)
 
     def _delay_read_ahead(self, partition: AssignedPartition, now_ms: float) -> None:
         partition.is_sought = False

@@ -51,7 +51,8 @@ class FetchConnection:
     Attributes:
         sought_at_ms: When a partition of it was sought or resumed.
         most_bytes: How large an answer may be, as far as the line to the broker is concerned.
-        error: Why there was no answer to the newest request.
+        error: Why there was no answer to the newest request, or why the broker has refused it.
+        is_refused: The broker has refused the newest request as a whole.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class FetchConnection:
         "_wait_ms",
         "error",
         "id",
+        "is_refused",
         "most_bytes",
         "request",
         "session",
@@ -82,6 +84,7 @@ class FetchConnection:
         self.sought_at_ms = -NEVER_MS
         self.most_bytes = FIRST_ANSWER_BYTES
         self.error: KafkaError | None = None
+        self.is_refused = False
 
     def wait_ms(self, most_ms: float, now_ms: float) -> float:
         """How long the broker may wait for records: at most the time since the last seek, but at least 10 ms. A
@@ -105,6 +108,7 @@ class FetchConnection:
         """The answer has records of this size, or errors."""
         self.request.succeeded()
         self.error = None
+        self.is_refused = False
         self._in_vain = 0
         if self._arrival_ms > self._timeout_ms / SLOW_PART:
             self._ask_for_less(SHARE_IF_SLOW)
@@ -120,10 +124,17 @@ class FetchConnection:
         be asked as fast as it answers: then fetches back off."""
         self.request.succeeded()
         self.error = None
+        self.is_refused = False
         is_quick = now_ms - self._sent_at_ms < self._wait_ms * QUICK_SHARE
         self._in_vain = self._in_vain + 1 if is_quick else 0
         if self._in_vain > MAX_IN_VAIN:
             self.request.failed(now_ms)
+
+    def refused(self, error: KafkaError | None, now_ms: float) -> None:
+        """The answer is an error about the fetch as a whole; None: one that the next fetch is to cure."""
+        self.request.failed(now_ms)
+        self.error = error
+        self.is_refused = True
 
     def failed(self, error: KafkaError, now_ms: float) -> None:
         """The fetch got no answer."""

@@ -11,7 +11,7 @@ import pytest
 
 from kwire.config.consumer_config import MIB
 from kwire.errors import BrokerError, CorruptRecordError, DisconnectError, KafkaError, TopicAuthorizationError
-from kwire.events import AssignRanges, BufferDrained, EnforceRebalance, Reply, SetHold
+from kwire.events import AssignRanges, BufferDrained, EnforceRebalance, ErrorRaised, Reply, SetHold
 from kwire.fetching.buffer import RESERVED_SHARE
 from kwire.holds import Hold
 from kwire.managers.fetch import PATIENCE_MS
@@ -909,3 +909,78 @@ def test_the_lag_of_a_partition_that_is_given_up_is_forgotten(one_broker: Scenar
     one_broker.assign(O0, O1)
     assert "records-lag" not in dict(consumed.partition_values(O0, 0.0))
     assert "records-lag" in dict(consumed.partition_values(O1, 0.0))
+
+
+# --- a broker that keeps a partition standing still -------------------------------------------------------------
+
+
+@pytest.fixture
+def one_partition(scenario: Scenario) -> Scenario:
+    """Nothing but `orders-0` is fetched."""
+    scenario.start_fetching(O0)
+    return scenario
+
+
+def answer_part_of_a_batch(scenario: Scenario) -> None:
+    answer(scenario, data(0, batch(0, 3)[:40]))
+    scenario.advance(100)
+
+
+def errors_to_raise(scenario: Scenario) -> list[KafkaError]:
+    return [event.error for event in scenario.events if isinstance(event, ErrorRaised)]
+
+
+def test_a_single_answer_without_a_whole_batch_is_asked_for_again_without_an_error(one_partition: Scenario) -> None:
+    answer_part_of_a_batch(one_partition)
+    assert wanted(one_partition) == {0: 0}
+    assert errors_to_raise(one_partition) == []
+    answer(one_partition, data(0, batch(0, 3)))
+    assert one_partition.subscription.partitions[O0].error is None
+    assert buffered(one_partition) == [(O0, 0)]
+
+
+def test_answers_without_a_whole_batch_again_and_again_are_an_error(one_partition: Scenario) -> None:
+    for _ in range(3):
+        answer_part_of_a_batch(one_partition)
+    error = one_partition.take_error(CorruptRecordError)
+    assert "orders-0 at offset 0: the broker's answer holds records, but no whole batch" in str(error)
+    assert one_partition.subscription.partitions[O0].error is error
+
+
+def test_after_a_seek_answers_without_a_whole_batch_are_counted_anew(one_partition: Scenario) -> None:
+    for _ in range(2):
+        answer_part_of_a_batch(one_partition)
+    one_partition.seek(O0, 0)
+    answer_part_of_a_batch(one_partition)
+    assert errors_to_raise(one_partition) == []
+
+
+def refuse_the_fetch(scenario: Scenario, code: ErrorCode) -> None:
+    scenario.answer(FetchRequest, FetchResponse(error_code=code))
+    scenario.advance(1_000)
+
+
+def error_of_fetches(scenario: Scenario) -> KafkaError | None:
+    return scenario.managers.main.fetch.status(scenario.subscription.partitions[O0]).error
+
+
+def test_a_fetch_that_is_refused_as_a_whole_is_told_once(
+    one_partition: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(3):
+        refuse_the_fetch(one_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert "fetching from broker 1: UNKNOWN_SERVER_ERROR" in str(error_of_fetches(one_partition))
+    assert [record.levelname for record in caplog.records if "fetching from broker 1" in record.message] == ["WARNING"]
+
+
+def test_a_session_that_the_broker_has_forgotten_is_not_told(one_partition: Scenario) -> None:
+    refuse_the_fetch(one_partition, ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+    assert error_of_fetches(one_partition) is None
+
+
+def test_sessions_that_fail_one_after_the_other_are_told(one_partition: Scenario) -> None:
+    for _ in range(2):
+        refuse_the_fetch(one_partition, ErrorCode.INVALID_FETCH_SESSION_EPOCH)
+    assert "INVALID_FETCH_SESSION_EPOCH" in str(error_of_fetches(one_partition))
+    answer(one_partition)
+    assert error_of_fetches(one_partition) is None
