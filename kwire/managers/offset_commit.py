@@ -15,6 +15,7 @@ from uuid import UUID
 from kwire.clock import NEVER_MS, Backoff
 from kwire.config import ConsumerConfig
 from kwire.errors import (
+    BrokerError,
     CommitFailedError,
     KafkaError,
     RebalanceInProgressError,
@@ -424,15 +425,15 @@ class OffsetCommitManager:
         names = {topic_id: tp.topic for tp, topic_id in commit.topic_ids.items()}
         for topic in answer.topics:
             topic.name = topic.name or names.get(topic.topic_id, "")
-        # A partition that the answer leaves out was not committed, as far as anybody knows.
-        codes = dict.fromkeys(commit.offsets, ErrorCode.UNKNOWN_SERVER_ERROR) | {
-            tp: _code(partition.error_code) for tp, partition in answered(answer.topics, commit.offsets).items()
-        }
+        codes = {tp: _code(partition.error_code) for tp, partition in answered(answer.topics, commit.offsets).items()}
         if refused := {tp.topic for tp, code in codes.items() if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED}:
             self._settle(commit, TopicAuthorizationError(refused))
         elif failed := {tp: code for tp, code in codes.items() if not commit.is_done_with(code)}:
             tp, code = min(failed.items(), key=lambda item: item[1].retriable)
             self._on_error(commit, identity, tp, code, now_ms)
+        elif left_out := commit.offsets.keys() - codes.keys():
+            # Not committed, as far as anybody knows.
+            self._settle(commit, _left_out(min(left_out), identity.group_id))
         else:
             self._settle(commit, None)
             self.has_settled = True
@@ -508,6 +509,10 @@ def _request(identity: GroupIdentity, commit: PendingCommit) -> OffsetCommitRequ
             for (topic, topic_id), positions in by_topic.items()
         ],
     )
+
+
+def _left_out(tp: TopicPartition, group_id: str) -> BrokerError:
+    return BrokerError(f"committing {tp} for group {group_id}: the answer leaves it out")
 
 
 def _code(number: int) -> ErrorCode:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeAlias
 
 from kwire.clock import NEVER_MS, Backoff
 from kwire.commit_metadata import users_metadata
-from kwire.errors import KafkaError, TopicAuthorizationError
+from kwire.errors import BrokerError, KafkaError, TopicAuthorizationError
 from kwire.events import GetCommitted, Reply, ReplyPart
 from kwire.managers.base import RequestState, answered
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
@@ -177,8 +177,8 @@ class OffsetFetchManager:
             return
         # A transaction is pending on the rest (UNSTABLE_OFFSET_COMMIT), or the broker left it out: never guess.
         left = min(query.missing, key=lambda tp: (tp not in codes or codes[tp].retriable, tp))
-        code = codes.get(left, ErrorCode.UNKNOWN_SERVER_ERROR)
-        error = error_for(code, f"fetching the committed offset of {left} for group {self._group_id}")
+        doing = f"fetching the committed offset of {left} for group {self._group_id}"
+        error = error_for(codes[left], doing) if left in codes else BrokerError(f"{doing}: the answer leaves it out")
         self._retry(query, error, now_ms, again=left not in codes)
 
     def _on_failure(self, query: _CommittedQuery, asked: Destination, error: KafkaError, now_ms: float) -> None:

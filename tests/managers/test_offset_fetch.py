@@ -107,6 +107,7 @@ def test_a_partition_that_the_answer_leaves_out_is_asked_for_again_and_never_gue
     for pause_ms in (100, 200, 400):
         connected.answer_committed({O1: 5})
         assert not reply.done
+        assert "orders-0 for group billing: the answer leaves it out" in reply.waiting_for
         connected.advance(pause_ms)
     connected.answer_committed({O0: 9})
     assert reply.result() == {O0: OffsetAndMetadata(9), O1: OffsetAndMetadata(5)}
