@@ -128,7 +128,7 @@ class ClassicJoin:
                     f"JoinGroup names {answer.member_id!r} as the leader, but does not list it as a member"
                 )
         except ProtocolError as error:
-            self._refuse(error, now_ms)
+            self._refuse(self._of_group(error), now_ms)
             return
         member = self._member
         member.request.cancelled()  # what failed before counts until SyncGroup has succeeded, too
@@ -146,6 +146,11 @@ class ClassicJoin:
             self._leader.follow()
         member.fire(ClassicEvent.JOINED_AS_FOLLOWER)
         self._sync({})
+
+    def _of_group(self, error: ProtocolError) -> ProtocolError:
+        named = ProtocolError(f"group {self._member.identity.group_id}: {error}")
+        named.__cause__ = error
+        return named
 
     def maybe_assign(self, now_ms: float) -> None:
         """The leader's part, as soon as the metadata covers all that the members want."""
@@ -188,7 +193,8 @@ class ClassicJoin:
         try:
             assigned = read_assignment(answer.assignment)
         except ProtocolError as error:
-            self._refuse(error, now_ms)
+            problem = f"the assignment that the group's leader has made for this member cannot be read: {error}"
+            self._refuse(self._of_group(ProtocolError(problem)), now_ms)
             return
         member = self._member
         member.request.succeeded()

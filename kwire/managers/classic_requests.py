@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kwire.assignors.base import Assignor, MemberSubscription
 from kwire.config import ConsumerConfig
 from kwire.epochs import GenerationOrMemberEpoch
-from kwire.errors import AssignorError
+from kwire.errors import AssignorError, ProtocolError
 from kwire.managers.membership import NO_GENERATION, GroupIdentity
 from kwire.model import TopicPartition
 from kwire.protocol.consumer_protocol import (
@@ -123,12 +123,24 @@ def leave_request(identity: GroupIdentity, reason: str, version: int) -> LeaveGr
 
 
 def read_subscriptions(members: Iterable[JoinGroupResponseMember]) -> dict[str, MemberSubscription]:
-    """What each member of the group wants, as the leader is told."""
+    """What each member of the group wants, as the leader is told.
+
+    Raises:
+        ProtocolError: The subscription of a member cannot be read.
+    """
     return {member.member_id: _read_subscription(member) for member in members}
 
 
 def _read_subscription(member: JoinGroupResponseMember) -> MemberSubscription:
-    subscription = decode_subscription(member.metadata)
+    try:
+        subscription = decode_subscription(member.metadata)
+    except ProtocolError as error:
+        # Nobody gets partitions as long as it is there, so the operator has to find it.
+        instance = f" (group_instance_id {member.group_instance_id!r})" if member.group_instance_id is not None else ""
+        raise ProtocolError(
+            f"the subscription of member {member.member_id!r}{instance} cannot be read, so the group's partitions "
+            f"cannot be assigned: {error}; look at that member's client, or stop it"
+        ) from error
     return MemberSubscription(
         topics=frozenset(subscription.topics),
         group_instance_id=member.group_instance_id,

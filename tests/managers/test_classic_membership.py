@@ -586,14 +586,16 @@ def test_internal_topics_stay_out_of_patterns_unless_asked_for(
 
 def test_a_subscription_that_cannot_be_read_is_raised_and_the_next_poll_tries_again(scenario: Scenario) -> None:
     scenario.start_joining("orders")
-    bad = JoinGroupResponseMember(member_id="member-b", metadata=b"\x00")
+    bad = JoinGroupResponseMember(member_id="member-b", group_instance_id="host-7", metadata=b"\x00")
     scenario.answer(
         JoinGroupRequest,
         JoinGroupResponse(
             generation_id=1, protocol_name="range", leader="member-a", member_id="member-a", members=[bad]
         ),
     )
-    scenario.take_error(ProtocolError)
+    said = str(scenario.take_error(ProtocolError))
+    whose = "the subscription of member 'member-b' (group_instance_id 'host-7') cannot be read"
+    assert said.startswith(f"group billing: {whose}")
     scenario.expect(ClassicState.UNJOINED)
     assert not scenario.pending(JoinGroupRequest)
     scenario.advance(100)
@@ -632,7 +634,8 @@ def test_an_assignment_that_cannot_be_read_is_raised_and_the_next_poll_tries_aga
     scenario.start_joining("orders")
     scenario.join()
     scenario.answer(SyncGroupRequest, SyncGroupResponse(assignment=b"\x00\x00\x7f\xff\xff\xff"))
-    scenario.take_error(ProtocolError)
+    whose = "group billing: the assignment that the group's leader has made for this member cannot be read"
+    assert whose in str(scenario.take_error(ProtocolError))
     scenario.advance(100)
     scenario.poll()
     assert scenario.pending(JoinGroupRequest)
