@@ -29,10 +29,25 @@ def encode_subscription(version: int, subscription: ConsumerProtocolSubscription
 def decode_subscription(data: bytes | bytearray | memoryview) -> ConsumerProtocolSubscription:
     """What the leader learns of a member.
 
+    Some old clients name version 1 and leave out its owned partitions: such a member owns none.
+
     Raises:
         ProtocolError: The bytes are no subscription.
     """
-    return _decode(ConsumerProtocolSubscription, data)
+    try:
+        return _decode(ConsumerProtocolSubscription, data)
+    except ProtocolError:
+        if (older := _without_owned_partitions(memoryview(data))) is None:
+            raise
+        return older
+
+
+def _without_owned_partitions(view: memoryview) -> ConsumerProtocolSubscription | None:
+    """What a subscription of version 1 says that ends where one of version 0 does."""
+    if int.from_bytes(view[:VERSION_BYTES], "big") != 1:
+        return None
+    found, size_bytes = decode_prefix(ConsumerProtocolSubscription, 0, view[VERSION_BYTES:])
+    return found if size_bytes == len(view) - VERSION_BYTES else None
 
 
 def encode_assignment(version: int, assignment: ConsumerProtocolAssignment) -> bytes:

@@ -54,3 +54,17 @@ def test_bytes_that_are_neither_are_refused(data: bytes) -> None:
         decode_subscription(data)
     with pytest.raises(ProtocolError, match="cannot decode ConsumerProtocolAssignment"):
         decode_assignment(data)
+
+
+def test_a_subscription_of_version_1_may_lack_owned_partitions() -> None:
+    """Old clients send it so, and one of them would stop the whole group."""
+    written = encode_subscription(0, ConsumerProtocolSubscription(topics=["orders"], user_data=b"u"))
+    found = decode_subscription(b"\x00\x01" + written[2:])
+    assert (found.topics, found.user_data, found.owned_partitions) == (["orders"], b"u", [])
+
+
+@pytest.mark.parametrize("rest", [b"\x00", b"\x00\x00\x00\x07"])
+def test_a_subscription_of_version_1_that_ends_within_its_owned_partitions_is_refused(rest: bytes) -> None:
+    written = encode_subscription(0, ConsumerProtocolSubscription(topics=["orders"]))
+    with pytest.raises(ProtocolError):
+        decode_subscription(b"\x00\x01" + written[2:] + rest)
