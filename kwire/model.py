@@ -100,7 +100,7 @@ class OffsetAndMetadata:
     leader_epoch: int | None = None
 
     def __post_init__(self) -> None:
-        if not hasattr(self.offset, "__index__"):
+        if not hasattr(self.offset, "__index__") or isinstance(self.offset, bool):
             raise InvalidArgumentError(f"an offset must be a whole number, not {self.offset!r}")
         if self.offset < 0:
             raise InvalidArgumentError(f"an offset cannot be negative: {self.offset}")

@@ -241,7 +241,13 @@ def _items(what: str, value: object) -> Iterable[object]:
 
 
 def whole_number(what: str, value: object) -> int:
-    """Any whole number will do (numpy's too). Raises: InvalidArgumentError."""
+    """Any whole number will do (numpy's too). A bool is an index to Python, but here a mistake.
+
+    Raises:
+        InvalidArgumentError: It is none.
+    """
+    if isinstance(value, bool):
+        raise InvalidArgumentError(f"{what} must be a whole number, not {value!r}")
     try:
         return operator.index(value)  # type: ignore[arg-type]  # this is the test whether it is one
     except TypeError:
