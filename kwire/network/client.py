@@ -374,7 +374,7 @@ class NetworkClient:
         newest = connection.api_versions_query.version if offered is None else offered.max_version
         self._fallback.answered(connection.node, connection.api_versions_query.version, newest, now_ms)
         if connection.is_proven:
-            self._failures.proven(key, connection.proven_at_ms)
+            self._failures.proven(key, connection.node, connection.proven_at_ms)
             self._outages.over(connection, now_ms)
             self._known_addresses.add(connection.node.address)
             self.bootstrap_error = None

@@ -71,9 +71,12 @@ class ConnectionFailures:
     def __len__(self) -> int:
         return len(self._failures)
 
-    def proven(self, key: ConnectionKey, at_ms: float) -> None:
-        """A connection is of use."""
+    def proven(self, key: ConnectionKey, node: Node, at_ms: float) -> None:
+        """A connection is of use. What failed at a former address of the broker is over as well."""
         self._failures.pop(key, None)
+        for other, failure in list(self._failures.items()):
+            if other.node_id == node.id >= 0 and failure.node.address != node.address:
+                del self._failures[other]
         self._proven_at_ms = max(self._proven_at_ms, at_ms)
 
     def failed(self, key: ConnectionKey, node: Node, error: KafkaError, wait_ms: float, now_ms: float) -> None:

@@ -37,13 +37,14 @@ class Dialled(Protocol):
 
 
 class _Outage(NamedTuple):
+    node: Node
     since_ms: float
     kind: type[KafkaError]
     attempts: int
 
 
 class OutageLog:
-    """The outages under way, by address.
+    """The outages under way, by address. That of a broker which has moved ends when it is reached at its new address.
 
     Args:
         tell_operator: Takes the events of their begin and end, beside the log.
@@ -69,7 +70,7 @@ class OutageLog:
             log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra={"broker": _name(node)})
             begin_ms = connection.answered_at_ms if connection.has_expired else now_ms
             since_ms, attempts = (begin_ms, 0) if known is None else (known.since_ms, known.attempts)
-            self._outages[node.address] = _Outage(since_ms, type(error), attempts + 1)
+            self._outages[node.address] = _Outage(node, since_ms, type(error), attempts + 1)
             if known is None:
                 self._tell_unreachable(node, error)
         else:
@@ -94,12 +95,22 @@ class OutageLog:
 
     def over(self, connection: Dialled, now_ms: float) -> None:
         """A connection is of use. One that was made before the outage says nothing: it may be about to break, too."""
-        node = connection.node
-        outage = self._outages.get(node.address)
-        if outage is None or connection.dialled_at_ms < outage.since_ms:
-            return
-        del self._outages[node.address]
-        broker, outage_ms = _name(node), now_ms - outage.since_ms
+        for address, outage in self._outages_of(connection.node):
+            if connection.dialled_at_ms >= outage.since_ms:
+                del self._outages[address]
+                self._tell_over(outage, connection.node, now_ms)
+
+    def _outages_of(self, node: Node) -> list[tuple[tuple[str, int], _Outage]]:
+        """Those at its address, and at former addresses of a broker that has moved: nobody dials them again."""
+        return [
+            (address, outage)
+            for address, outage in self._outages.items()
+            if address == node.address or outage.node.id == node.id >= 0
+        ]
+
+    def _tell_over(self, outage: _Outage, node: Node, now_ms: float) -> None:
+        """The event names the address that was told as unreachable, so that it ends that alarm."""
+        broker, outage_ms = _name(outage.node), now_ms - outage.since_ms
         if self._tell_operator is not None:
             from kwire.consumer_events import BrokerReachable
 

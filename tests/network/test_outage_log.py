@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import pytest
 
+from kwire.consumer_events import BrokerReachable, BrokerUnreachable, ConsumerEvent
 from kwire.errors import DisconnectError, SaslAuthenticationError
+from kwire.managers.unsent import Channel
 from kwire.model import Node
+from kwire.network.connection_failures import ConnectionFailures, ConnectionKey
 from kwire.network.outages import QUIET_MS, OutageLog
 
 NODE = Node(1, "kafka", 9092)
@@ -97,3 +100,45 @@ def test_an_outage_is_told_of_though_it_began_as_a_connection_too_many(
     log.lost(Connection(is_proven=True), REFUSED, 1.0)
     log.lost(Connection(), REFUSED, 2.0)
     assert levels(caplog) == [logging.INFO, logging.WARNING]
+
+
+# --- a broker that moves ----------------------------------------------------------------------------------------
+
+MOVED = Node(1, "kafka-new", 9092)
+
+
+def test_the_outage_of_a_broker_ends_when_it_is_reached_at_a_new_address() -> None:
+    """Nobody dials the former address again: the alarm stayed for good."""
+    told: list[ConsumerEvent] = []
+    log = OutageLog(told.append)
+    log.lost(Connection(0.0), REFUSED, 100.0)
+    log.over(Connection(2_000.0, is_proven=True, node=MOVED), 2_100.0)
+    log.over(Connection(2_000.0, is_proven=True), 2_200.0)
+    assert [
+        (type(event), event.broker) for event in told if isinstance(event, BrokerUnreachable | BrokerReachable)
+    ] == [
+        (BrokerUnreachable, "kafka:9092"),
+        (BrokerReachable, "kafka:9092"),
+    ]
+
+
+def test_another_broker_that_is_of_use_ends_no_outage() -> None:
+    told: list[ConsumerEvent] = []
+    log = OutageLog(told.append)
+    log.lost(Connection(0.0), REFUSED, 100.0)
+    log.over(Connection(2_000.0, is_proven=True, node=Node(2, "kafka-new", 9092)), 2_100.0)
+    assert not any(isinstance(event, BrokerReachable) for event in told)
+
+
+def test_a_failure_at_a_former_address_is_over_when_the_broker_is_of_use_at_its_new_one() -> None:
+    failures = ConnectionFailures()
+    failures.failed(ConnectionKey(1, Channel.FETCH), NODE, REFUSED, 100.0, 0.0)
+    failures.proven(ConnectionKey(1, Channel.CONTROL), MOVED, 50.0)
+    assert failures.by_address(set()) == {}
+
+
+def test_a_failure_of_another_channel_at_the_same_address_stays() -> None:
+    failures = ConnectionFailures()
+    failures.failed(ConnectionKey(1, Channel.FETCH), NODE, REFUSED, 100.0, 0.0)
+    failures.proven(ConnectionKey(1, Channel.CONTROL), NODE, 50.0)
+    assert list(failures.by_address(set())) == [NODE.address]
