@@ -34,7 +34,12 @@ def check_plan(
     Raises:
         InvalidArgumentError: names the members and partitions.
     """
-    problems = [*_unknown_members(plan, members), *_no_such_partition(plan, partitions_per_topic), *_twice(plan)]
+    problems = [
+        *_unknown_members(plan, members),
+        *_no_such_partition(plan, partitions_per_topic),
+        *_not_subscribed(plan, members),
+        *_twice(plan),
+    ]
     if cooperative:
         problems += _still_owned(plan, members)
     if problems:
@@ -53,6 +58,19 @@ def _no_such_partition(
         for member_id, partitions in plan.items()
         for tp in partitions
         if not 0 <= tp.partition < partitions_per_topic.get(tp.topic, 0)
+    )
+
+
+def _not_subscribed(
+    plan: Mapping[str, Collection[TopicPartition]], members: Mapping[str, MemberSubscription]
+) -> list[str]:
+    """A member has no code for records of other topics. Java's members would join again without end."""
+    return _shown(
+        f"{tp} is given to {member_id!r}, which does not subscribe to {tp.topic!r}"
+        for member_id, partitions in plan.items()
+        if member_id in members
+        for tp in partitions
+        if tp.topic not in members[member_id].topics
     )
 
 

@@ -58,3 +58,9 @@ def test_a_cooperative_plan_must_not_move_a_partition_that_is_still_owned() -> N
     with pytest.raises(InvalidArgumentError, match="t-1 is given to 'b' while 'a' has not given it up"):
         check_plan(plan, {"t": 2}, members, cooperative=True)
     check_plan({"a": tps(0), "b": []}, {"t": 2}, members, cooperative=True)
+
+
+def test_a_topic_that_the_member_does_not_subscribe_to_is_refused() -> None:
+    """The member took it, and returned records of a topic that it has no code for."""
+    with pytest.raises(InvalidArgumentError, match="u-0 is given to 'a', which does not subscribe to 'u'"):
+        check_plan({"a": tps(0) + tps(0, topic="u")}, {"t": 1, "u": 1}, {"a": member()})
