@@ -137,11 +137,12 @@ class FetchConnection:
         self.is_refused = True
 
     def failed(self, error: KafkaError, now_ms: float) -> None:
-        """The fetch got no answer."""
+        """The fetch got no answer. If it is the second in a row, something on the way may cut off what is large."""
+        is_late = now_ms - self._sent_at_ms - self._wait_ms > self._timeout_ms / SLOW_PART
+        if is_late or self.error is not None:
+            self._ask_for_less(SHARE_IF_FAILED)
         self.request.failed(now_ms)
         self.error = error
-        if now_ms - self._sent_at_ms - self._wait_ms > self._timeout_ms / SLOW_PART:
-            self._ask_for_less(SHARE_IF_FAILED)
 
     def _ask_for_less(self, share: int) -> None:
         self.most_bytes = max(MIN_ANSWER_BYTES, min(self.most_bytes, self._max_bytes) // share)

@@ -110,8 +110,8 @@ class PartitionDescriber:
             yield throttle
         if not partition.has_valid_position:
             yield self._no_position(partition, cursor)
-        elif (unanswered := self._unanswered(fetch)) is not None:
-            yield unanswered
+        elif throttle is None and (unanswered := self._unanswered(fetch)) is not None:
+            yield unanswered  # else it is kwire that waits
         if partition.has_position:
             is_answered = leader is not None and not (failure or throttle or self._unanswered(fetch))
             yield from self._at_position(partition, is_answered=is_answered)

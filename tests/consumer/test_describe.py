@@ -375,6 +375,11 @@ def test_a_broker_that_holds_the_client_back_by_a_quota(
     assert cause.next_try_in_s is not None
     assert cause.next_try_in_s > 20
     assert CauseKind.AT_END not in kinds(found)
+    late = poll_until(
+        consumer,
+        lambda it: any(c.kind is CauseKind.THROTTLED and (c.next_try_in_s or 30) < 27 for c in it.all_causes()),
+    )
+    assert CauseKind.FETCH_OVERDUE not in kinds(late)  # it is kwire that waits
     cluster.throttle(FetchRequest, 0)
     consumer.close(0.0)
 

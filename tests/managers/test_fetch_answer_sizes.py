@@ -9,7 +9,7 @@ import pytest
 
 from kwire.config.consumer_config import MIB
 from kwire.errors import DisconnectError
-from kwire.managers.fetch_connection import FIRST_ANSWER_BYTES, MIN_ANSWER_BYTES
+from kwire.managers.fetch_connection import FIRST_ANSWER_BYTES, GROWTH, MIN_ANSWER_BYTES, SHARE_IF_FAILED
 from kwire.model import TopicPartition
 from kwire.protocol.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
@@ -122,6 +122,20 @@ def test_a_connection_that_breaks_at_once_says_nothing_of_the_line(line: Line) -
     line.answer()
     line.give_up(after_ms=100)
     assert line.asked_bytes == MIB
+
+
+def test_after_a_second_failure_in_a_row_less_is_asked_for(line: Line) -> None:
+    """Something on the way cut off each large answer, and the same was asked for again and again."""
+    for _ in range(3):
+        line.answer()
+    assert line.asked_bytes == MAX_BYTES
+    line.give_up(after_ms=100)
+    assert line.asked_bytes == MAX_BYTES
+    line.give_up(after_ms=100)
+    assert line.asked_bytes == MAX_BYTES // SHARE_IF_FAILED
+    line.answer()
+    line.give_up(after_ms=100)
+    assert line.asked_bytes == MAX_BYTES // SHARE_IF_FAILED * GROWTH
 
 
 def test_there_is_always_something_to_ask_for(line: Line) -> None:
