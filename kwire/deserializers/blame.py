@@ -15,6 +15,8 @@ _CLIENT = "schema_registry_client"
 _PARSERS = ((_LIBRARY, "_get_parsed_schema"), ("kwire.deserializers.avro_columns", "_writer"))
 # What checks by a JSON Schema that it cannot use; a value that does not fit is another exception.
 _BAD_SCHEMAS = {"jsonschema.UnknownType", "jsonschema.SchemaError", "jsonschema._WrappedReferencingError"}
+# What confluent-kafka's modules read, as a registry calls it.
+_TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 _NOTHING = object()
 
 
@@ -41,6 +43,17 @@ def is_of_schema(error: BaseException) -> bool:
         for frame in _frames(error)
         for module, name in _PARSERS
     )
+
+
+def type_of_another_schema(error: BaseException) -> str | None:
+    """The type of the record's schema, such as JSON, if what was to read it reads those of another type."""
+    for frame in _frames(error):
+        # Avro is the type that a registry leaves out.
+        kind = getattr(schema := frame.f_locals.get("writer_schema_raw"), "schema_type", None) or "AVRO"
+        read = _TYPES.get(_module(frame).rpartition(".")[2])
+        if schema is not None and _module(frame).startswith(_LIBRARY) and read not in (None, kind):
+            return str(kind)
+    return None
 
 
 def answer_to_client(error: BaseException) -> str | None:

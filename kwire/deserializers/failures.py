@@ -16,6 +16,7 @@ from kwire.deserializers.blame import (
     is_of_schema,
     kinds_of,
     location_of_redirect,
+    type_of_another_schema,
 )
 from kwire.deserializers.registry import NOBODY, Asked, FrameError, without_password
 
@@ -76,6 +77,8 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
         return _of_token(error)
     if is_of_client(error):
         return _of_answer(error, kinds)
+    if (kind := type_of_another_schema(error)) is not None:
+        return Failure(f"its schema {asked.schema} is of type {kind}, which this deserializer does not read")
     if is_of_schema(error):
         number = f" {asked.schema}" if asked.schema else ""
         reason = f"the schema{number} of the schema registry cannot be used: {type(error).__name__}: {error}"

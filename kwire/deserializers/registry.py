@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeAlias, Type
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from kwire.deserializers.blame import is_of_schema
+from kwire.deserializers.blame import is_of_schema, type_of_another_schema
 from kwire.root_errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -62,7 +62,11 @@ class RegistryDeserializer(Generic[T]):
 
     def _let_ask_again(self, error: Exception) -> None:
         """The client keeps a schema that cannot be used as well: it would never see that it was put right."""
-        if is_of_schema(error) and (clear := getattr(self._client, "clear_caches", None)) is not None:
+        if (
+            is_of_schema(error)
+            and type_of_another_schema(error) is None
+            and (clear := getattr(self._client, "clear_caches", None)) is not None
+        ):
             clear()
 
     @property
