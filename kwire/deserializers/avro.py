@@ -109,8 +109,4 @@ class AvroDeserializer(RegistryDeserializer[T]):
             from kwire.deserializers.avro_columns import AvroColumns
 
             self._columns = AvroColumns(*self._source)
-        try:
-            return self._columns.column_of(column, ctx)
-        except Exception as error:
-            self._let_ask_again(error)
-            raise
+        return self._columns.column_of(column, ctx)

@@ -82,7 +82,7 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
     if is_of_schema(error):
         number = f" {asked.schema}" if asked.schema else ""
         reason = f"the schema{number} of the schema registry cannot be used: {type(error).__name__}: {error}"
-        return _of_setup(reason, "correct it there: the record may be good")
+        return _of_setup(reason, "correct it there, and start again: the record may be good")
     is_of_confluent = "confluent_kafka.SerializationError" in kinds
     if is_of_confluent and "framing of length" in str(error):
         return Failure(

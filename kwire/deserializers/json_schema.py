@@ -87,10 +87,6 @@ class JsonSchemaDeserializer(RegistryDeserializer[T]):
         return column_of(without_front(column, FRAME_BYTES), self._arrow_type)
 
     def _check_all(self, column: pa.BinaryArray, ctx: SerializationContext) -> None:
-        try:
-            for data in column.to_pylist():
-                if data is not None:
-                    self._check(data, ctx)
-        except Exception as error:
-            self._let_ask_again(error)
-            raise
+        for data in column.to_pylist():
+            if data is not None:
+                self._check(data, ctx)

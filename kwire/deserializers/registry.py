@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, NoReturn, TypeAlias, Type
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from kwire.deserializers.blame import is_of_schema, type_of_another_schema
 from kwire.root_errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -54,20 +53,7 @@ class RegistryDeserializer(Generic[T]):
 
     def __call__(self, data: bytes, ctx: SerializationContext) -> T:
         check_frame(data, ctx)
-        try:
-            return cast("T", self._deserialize(data, ctx))
-        except Exception as error:
-            self._let_ask_again(error)
-            raise
-
-    def _let_ask_again(self, error: Exception) -> None:
-        """The client keeps a schema that cannot be used as well: it would never see that it was put right."""
-        if (
-            is_of_schema(error)
-            and type_of_another_schema(error) is None
-            and (clear := getattr(self._client, "clear_caches", None)) is not None
-        ):
-            clear()
+        return cast("T", self._deserialize(data, ctx))
 
     @property
     def registry_address(self) -> str:

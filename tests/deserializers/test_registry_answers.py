@@ -95,18 +95,21 @@ def test_an_answer_that_cannot_be_unpacked_is_an_outage(registry: SchemaRegistry
 
 
 @pytest.mark.parametrize("text", ["this is no avro", '{"type": "record"', ""])
-def test_a_schema_that_cannot_be_used_stops_a_processor_and_is_asked_for_again(
+def test_a_schema_that_cannot_be_used_stops_a_processor_until_it_is_corrected(
     registry: SchemaRegistry, written: Cluster, text: str
 ) -> None:
     good = dict(registry.schemas[0])
     registry.schemas[0]["schema"] = text
     with consumer_of(written, AvroDeserializer(settings_of(registry))) as consumer:
         processor = Processor(consumer, print, on_failure="skip")
-        expected = rf"the schema 1 of the schema registry cannot be used: .*, at {registry.url}; correct it there"
+        expected = (
+            rf"the schema 1 of the schema registry cannot be used: .*, at {registry.url}; correct it there, and start"
+        )
         with pytest.raises(RecordDeserializationError, match=expected) as caught:
             processor.run()
         assert (caught.value.retriable, processor.status().skipped) == (False, 0)
-        registry.schemas[0].update(good)
+    registry.schemas[0].update(good)
+    with consumer_of(written, AvroDeserializer(settings_of(registry))) as consumer:
         assert values(consumer) == [{"id": 1}, {"id": 2}]
 
 
@@ -133,6 +136,7 @@ def test_what_makes_no_column_of_a_bad_schema_names_it(registry: SchemaRegistry,
     with pytest.raises(RecordDeserializationError, match=r"the schema 1 of the schema registry cannot be used"):
         records.to_arrow(value=deserialize)
     registry.schemas[0].update(good)
+    deserialize = AvroDeserializer(settings_of(registry))
     assert records.to_arrow(value=deserialize)["value"].to_pylist() == [{"id": 1}, {"id": 2}]
 
 
