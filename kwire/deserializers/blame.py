@@ -11,10 +11,11 @@ from types import FrameType
 
 _LIBRARY = "confluent_kafka.schema_registry"
 _CLIENT = "schema_registry_client"
-# What makes a schema of its text: confluent-kafka's deserializers, and the columns of Avro.
-_PARSERS = ((_LIBRARY, "_get_parsed_schema"), ("kwire.deserializers.avro_columns", "_writer"))
+# What makes a schema of its text in confluent-kafka's deserializers.
+_PARSER = "_get_parsed_schema"
 # What checks by a JSON Schema that it cannot use; a value that does not fit is another exception.
 _BAD_SCHEMAS = {"jsonschema.UnknownType", "jsonschema.SchemaError", "jsonschema._WrappedReferencingError"}
+_OF_JSON_SCHEMA = ("jsonschema", "jsonschema_specifications", "referencing")
 # What confluent-kafka's modules read, as a registry calls it.
 _TYPES = {"avro": "AVRO", "json_schema": "JSON", "protobuf": "PROTOBUF"}
 _NOTHING = object()
@@ -37,12 +38,15 @@ def is_of_lookup_by_guid(error: BaseException) -> bool:
 
 def is_of_schema(error: BaseException) -> bool:
     """Whether it is of a schema that cannot be used, whatever the bytes are."""
-    is_unusable = bool(kinds_of(error) & _BAD_SCHEMAS)
-    return (is_unusable and any(_module(frame).startswith(_LIBRARY) for frame in _frames(error))) or any(
-        frame.f_code.co_name == name and _module(frame).startswith(module)
-        for frame in _frames(error)
-        for module, name in _PARSERS
-    )
+    if any(frame.f_code.co_name == _PARSER and _is_of_library(frame) for frame in _frames(error)):
+        return True
+    return bool(kinds_of(error) & _BAD_SCHEMAS) and _is_checked_by_library(error)
+
+
+def _is_checked_by_library(error: BaseException) -> bool:
+    """Whether confluent-kafka had it checked by a JSON Schema: a user's function may do so, too, by one of its own."""
+    callers = [frame for frame in _frames(error) if _module(frame).partition(".")[0] not in _OF_JSON_SCHEMA]
+    return bool(callers) and _is_of_library(callers[-1])
 
 
 def type_of_another_schema(error: BaseException) -> str | None:
@@ -51,7 +55,7 @@ def type_of_another_schema(error: BaseException) -> str | None:
         # Avro is the type that a registry leaves out.
         kind = getattr(schema := frame.f_locals.get("writer_schema_raw"), "schema_type", None) or "AVRO"
         read = _TYPES.get(_module(frame).rpartition(".")[2])
-        if schema is not None and _module(frame).startswith(_LIBRARY) and read not in (None, kind):
+        if schema is not None and _is_of_library(frame) and read not in (None, kind):
             return str(kind)
     return None
 
@@ -84,8 +88,12 @@ def _short(answer: object) -> str:
 
 def _client_frames(error: BaseException) -> Iterator[FrameType]:
     for frame in _frames(error):
-        if _module(frame).startswith(_LIBRARY) and _module(frame).endswith(_CLIENT):
+        if _is_of_library(frame) and _module(frame).endswith(_CLIENT):
             yield frame
+
+
+def _is_of_library(frame: FrameType) -> bool:
+    return _module(frame).startswith(_LIBRARY)
 
 
 def _module(frame: FrameType) -> str:

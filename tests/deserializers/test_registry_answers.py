@@ -171,6 +171,23 @@ def test_a_function_that_fails_over_what_was_decoded_is_the_records_fault(
         consumer.poll(10)
 
 
+def test_a_schema_of_the_users_own_is_not_the_registrys(
+    registry: SchemaRegistry, client: SchemaRegistryClient, cluster: Cluster
+) -> None:
+    serialize = confluent_json.JSONSerializer('{"title": "Order", "type": "object"}', client)
+    cluster.produce("orders", serialize({"id": 1}, CTX) or b"")
+
+    def from_dict(fields: dict[str, object], _: object) -> object:
+        pytest.importorskip("jsonschema").validate(fields, {"$ref": "#/$defs/Gone"})
+        return fields
+
+    with (
+        consumer_of(cluster, JsonSchemaDeserializer(settings_of(registry), from_dict=from_dict)) as consumer,
+        pytest.raises(RecordDeserializationError, match=r"offset 0: _WrappedReferencingError: .*; to step over it"),
+    ):
+        consumer.poll(10)
+
+
 def logins(registry: SchemaRegistry) -> Iterator[dict[str, object]]:
     host = registry.url.removeprefix("http://")
     yield {"url": f"http://alice:secret@{host}/"}
