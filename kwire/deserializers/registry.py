@@ -49,16 +49,11 @@ class RegistryDeserializer(Generic[T]):
         self, deserialize: Callable[[bytes, object], object], client: SchemaRegistryClient | None = None
     ) -> None:
         self._deserialize = deserialize
-        self._client = client
+        self._registry = client  # as confluent-kafka's own classes call it
 
     def __call__(self, data: bytes, ctx: SerializationContext) -> T:
         check_frame(data, ctx)
         return cast("T", self._deserialize(data, ctx))
-
-    @property
-    def registry_address(self) -> str:
-        """Where it asks, without a password; empty if it asks nobody."""
-        return "" if self._client is None else address_of(self._client)
 
 
 def check_frame(data: bytes, ctx: SerializationContext) -> None:
@@ -110,26 +105,25 @@ NOBODY = Asked()
 
 def asked_by(deserialize: object, data: bytes | None, ctx: SerializationContext) -> Asked:
     """What a deserializer asks for to read these bytes."""
-    if isinstance(deserialize, RegistryDeserializer):
-        address = deserialize.registry_address
-    else:
-        address = address_of(getattr(deserialize, "_registry", None))  # where confluent-kafka's own have their client
-    return Asked(address, _schema_of(data or b"", ctx))
+    return Asked(_address_of(deserialize), _schema_of(data or b"", ctx))
 
 
-def address_of(client: object) -> str:
-    """Where a client asks, without a password; empty if it does not say."""
+def _address_of(deserialize: object) -> str:
+    """Where a deserializer asks, without a password; empty if it asks nobody, or does not say."""
     found: object = None
-    with suppress(Exception):  # of a user's own class that has such a name; an error is being told here
-        found = getattr(client, "config")()  # noqa: B009  no client of the library, as far as types know
+    with suppress(Exception):  # of a user's own class that has such names; an error is being told here
+        found = getattr(deserialize, "_registry").config()  # noqa: B009  no type has it
     urls = found.get("url") if isinstance(found, Mapping) else None
     return ",".join(map(without_password, urls.split(","))) if isinstance(urls, str) else ""
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be told: without a user, and without what a page to log in gets as a query."""
-    parts = urlsplit(url.strip())
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    """A URL as it may be told: without a user, and without what a page to log in gets as a query. Empty of what is no
+    URL."""
+    with suppress(ValueError):
+        parts = urlsplit(url.strip())
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    return ""
 
 
 def _schema_of(data: bytes, ctx: SerializationContext) -> str:

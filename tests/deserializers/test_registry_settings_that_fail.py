@@ -87,6 +87,13 @@ def test_a_redirect_names_where_it_leads_without_secrets(
     assert "secret" not in str(error)
 
 
+def test_a_redirect_to_what_is_no_url_is_told(registry: SchemaRegistry, written: Cluster) -> None:
+    """The poll raised a ValueError, of the URL."""
+    registry.page = Page(status=302, headers={"Location": "http://[bad"})
+    with pytest.raises(RecordDeserializationError, match="the schema registry redirects to another address"):
+        raise fault(written, registry.url)
+
+
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503])
 def test_what_passes_is_an_outage(registry: SchemaRegistry, written: Cluster, status: int) -> None:
     registry.status = status
