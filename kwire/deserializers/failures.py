@@ -18,7 +18,7 @@ from kwire.deserializers.blame import (
     location_of_redirect,
     type_of_another_schema,
 )
-from kwire.deserializers.registry import NOBODY, Asked, FrameError, without_password
+from kwire.deserializers.registry import MAX_SCHEMA, NOBODY, Asked, FrameError, no_such_number, without_password
 
 _NOT_FOUND = 404
 # How a registry says that it has no such subject, version or schema. Another 404 is of something that is no registry.
@@ -113,6 +113,8 @@ def _of_answer(error: Exception, kinds: set[str]) -> Failure:
 
 
 def _of_registry(error: Exception, topic: str, asked: Asked) -> Failure:
+    if asked.schema.isdigit() and int(asked.schema) > MAX_SCHEMA:  # confluent-kafka's own classes ask for it
+        return Failure(no_such_number("it", int(asked.schema)))
     status = getattr(error, "http_status_code", 0)
     if status == _NOT_FOUND and getattr(error, "error_code", 0) == _NO_RESOURCE and is_of_lookup_by_guid(error):
         reason = f"the schema registry cannot look up schemas by GUID: {error}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kwire.deserializers.arrow_columns import data_of, offsets_of
-from kwire.deserializers.registry import FRAME_BYTES, MAGIC, FrameError, check_frame
+from kwire.deserializers.registry import FRAME_BYTES, MAGIC, MAX_SCHEMA, FrameError, check_frame
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +32,8 @@ def check_frames(column: pa.BinaryArray, ctx: SerializationContext) -> NDArray[n
     if not is_framed.all():
         check_frame(column.drop_null()[int(is_framed.argmin())].as_py(), ctx)
         raise FrameError("a schema that is named by a UUID: read such records by iteration, not as columns")
+    if (is_too_high := data[begins + 1] > MAX_SCHEMA >> 24).any():
+        check_frame(column.drop_null()[int(is_too_high.argmax())].as_py(), ctx)
     if len(begins):
         found[is_there] = data[begins[:, None] + np.arange(1, FRAME_BYTES)].copy().view(">u4")[:, 0]
     return found

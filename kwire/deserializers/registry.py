@@ -35,6 +35,8 @@ UUID_FRAME_BYTES = 17
 _FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.location")
 # Where confluent-kafka's client looks for authorities, if its settings name none.
 _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+# Numbers of schemas are Java's integers, from one on.
+MAX_SCHEMA = 2**31 - 1
 ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
@@ -62,9 +64,11 @@ def check_frame(data: bytes, ctx: SerializationContext) -> None:
         least = _least_bytes(named)
         if least is None or len(named) < least:
             raise FrameError(f"the header {ID_HEADERS[ctx.field]} names no schema: it is {named[:20]!r}")
+        _check_number(named, f"the header {ID_HEADERS[ctx.field]}")
         return
     least = _least_bytes(data)
     if least is not None and len(data) >= least:
+        _check_number(data, "its frame")
         return
     if least is not None:
         raise FrameError(f"{len(data)} bytes are too few for the frame of a schema registry, which has {least}")
@@ -73,6 +77,17 @@ def check_frame(data: bytes, ctx: SerializationContext) -> None:
         f"it has no frame of a schema registry, a zero and four bytes with the schema's number: it {begins}"
         f"{_guess(data)}"
     )
+
+
+def _check_number(frame: bytes, what: str) -> None:
+    """Bytes that begin with a zero by chance: a registry may answer such a number as it answers a wrong address."""
+    number = int.from_bytes(frame[1:FRAME_BYTES], "big")
+    if frame[0] == MAGIC and number > MAX_SCHEMA:
+        raise FrameError(no_such_number(what, number))
+
+
+def no_such_number(what: str, number: int) -> str:
+    return f"{what} names schema {number}, and no registry has so high a number"
 
 
 def named_by_header(ctx: SerializationContext) -> bytes | None:
