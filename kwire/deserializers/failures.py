@@ -21,6 +21,9 @@ from kwire.deserializers.blame import (
 from kwire.deserializers.registry import MAX_SCHEMA, NOBODY, Asked, FrameError, no_such_number, without_password
 
 _NOT_FOUND = 404
+_OF_CONNECTIONS = {"httpx.TransportError", "httpx2.TransportError"}
+# What servers answer, or do not: a registry, of schemas or keys, and one of tokens.
+_OF_SERVERS = {"confluent_kafka.SchemaRegistryError", "confluent_kafka.OAuthTokenError", *_OF_CONNECTIONS}
 # How a registry says that it has no such subject, version or schema. Another 404 is of something that is no registry.
 _NOT_REGISTERED = (40401, 40402, 40403)
 # How a registry says that it has no such path.
@@ -66,12 +69,14 @@ def failure_of(error: Exception, topic: str, asked: Asked = NOBODY) -> Failure:
 
 
 def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
-    kinds = kinds_of(error)
     if isinstance(error, FrameError):
         return Failure(str(error))
+    kinds = kinds_of(error)
+    if "confluent_kafka.SerializationError" in kinds and (found := _of_rule(error, topic, asked)) is not None:
+        return found
     if "confluent_kafka.SchemaRegistryError" in kinds:
         return _of_registry(error, topic, asked)
-    if kinds & {"httpx.TransportError", "httpx2.TransportError"}:
+    if kinds & _OF_CONNECTIONS:
         return _of_connection(error, asked)
     if "confluent_kafka.OAuthTokenError" in kinds:
         return _of_token(error)
@@ -83,7 +88,10 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
         number = f" {asked.schema}" if asked.schema else ""
         reason = f"the schema{number} of the schema registry cannot be used: {type(error).__name__}: {error}"
         return _of_setup(reason, "correct it there, and start again: the record may be good")
-    is_of_confluent = "confluent_kafka.SerializationError" in kinds
+    return _of_bytes(error, is_of_confluent="confluent_kafka.SerializationError" in kinds)
+
+
+def _of_bytes(error: Exception, *, is_of_confluent: bool) -> Failure:
     if is_of_confluent and "framing of length" in str(error):
         return Failure(
             f"confluent-kafka's deserializer refuses it for its length, good or not: {error}; "
@@ -91,7 +99,23 @@ def _failure(error: Exception, topic: str, asked: Asked) -> Failure:
         )
     if is_of_confluent and "magic byte" in str(error):
         return Failure(f"it has no frame of a schema registry (encrypted, or of another serializer?): {error}")
-    return Failure(f"{type(error).__name__}: {error}")
+    return Failure(_told(error))
+
+
+def _of_rule(error: Exception, topic: str, asked: Asked) -> Failure | None:
+    """What a rule of the schema met, such as one that decrypts fields: an outage of what it asks blames no record."""
+    cause = error.__cause__
+    while isinstance(cause, Exception):
+        if kinds_of(cause) & _OF_SERVERS and (found := _failure(cause, topic, asked)).is_of_registry:
+            return found._replace(reason=f"a rule of its schema failed: {found.reason}")
+        cause = cause.__cause__
+    return None
+
+
+def _told(error: BaseException) -> str:
+    """Confluent's error of a rule says nothing itself."""
+    text = str(error) or (repr(error.__cause__) if error.__cause__ is not None else "it does not say why")
+    return f"{type(error).__name__}: {text}"
 
 
 def _outage(reason: str) -> Failure:
