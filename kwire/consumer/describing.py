@@ -11,7 +11,7 @@ from dataclasses import replace
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
 from kwire.consumer.network_link import NetworkLink
-from kwire.consumer.state import ConsumerState
+from kwire.consumer.state import ConsumerState, RegistryWait
 from kwire.consumer.steps import Steps, Wait
 from kwire.description.consumer_description import ConsumerDescription
 from kwire.description.health import Bounds, Health, health_of
@@ -25,7 +25,7 @@ from kwire.description.values import (
 )
 from kwire.events import AssignmentView, Describe
 from kwire.holds import HOLD_FACTS, Hold
-from kwire.model import K, V
+from kwire.model import K, TopicPartition, V
 
 # The network thread answers in its next turn, which is a matter of microseconds where it is let run.
 ANSWER_MS = 1_000.0
@@ -84,16 +84,30 @@ def _application_causes(state: ConsumerState[K, V], known: ConsumerDescription, 
             text=f"on_partitions_{kind.name.lower()} of the rebalance listener runs, and polls wait for it",
             for_s=age_s(since_ms, now_ms),
         )
-    for tp, (error, since_ms) in sorted(state.registry_waits.copy().items()):
-        if tp in state.assignment:
-            yield Cause(
-                kind=CauseKind.REGISTRY_DOWN,
-                text=f"the next record of {tp} waits for the schema registry",
-                error=error,
-                for_s=age_s(since_ms, now_ms),
-            )
+    for tp, wait in _registry_waits(state, known):
+        yield Cause(
+            kind=CauseKind.REGISTRY_DOWN,
+            text=f"the next record of {tp} waits for the schema registry",
+            error=wait.error,
+            for_s=age_s(wait.since_ms, now_ms),
+        )
     if known.subscription is None and not state.closed:
         yield Cause(kind=CauseKind.NOT_SUBSCRIBED, text="no topic is subscribed, and no partition assigned")
+
+
+def _registry_waits(
+    state: ConsumerState[K, V], known: ConsumerDescription
+) -> Iterator[tuple[TopicPartition, RegistryWait]]:
+    """Those that polls meet again: nothing waits of what is paused, given up or sought past."""
+    if state.closed:
+        return
+    view = state.view
+    positions = {(each.topic, each.partition): each.position for each in known.partitions}
+    for tp, wait in sorted(state.registry_waits.copy().items()):
+        position = positions.get((tp.topic, tp.partition))
+        is_polled = tp in state.assignment and tp in view.epochs and tp not in view.paused
+        if is_polled and (position is None or position <= wait.offset):
+            yield tp, wait
 
 
 # --- what is known without the network thread ----------------------------------------------------------------

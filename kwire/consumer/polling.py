@@ -221,6 +221,8 @@ class Polling(Generic[K, V]):
         metrics, now_ms = self._consumed, self._mailbox.polled_at_ms
         if view.epochs is not metrics.assigned:
             metrics.keep_only(view.epochs)
+            for tp in self._state.registry_waits.keys() - view.epochs.keys():
+                del self._state.registry_waits[tp]
         for chunk, count, opened, progress, size_bytes in collected:
             if opened is None or progress is None:
                 continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Generic
+from typing import Generic, NamedTuple
 
 from kwire.config import ConsumerConfig, GroupProtocol
 from kwire.consumer.access import CLOSED
@@ -22,6 +22,14 @@ from kwire.events import AssignmentView, CallbackKind, RecordsDelivered
 from kwire.model import K, OffsetAndMetadata, TopicPartition, V
 
 
+class RegistryWait(NamedTuple):
+    """A record that waits for a schema registry: its offset, the last error, and since when (ms)."""
+
+    offset: int
+    error: str
+    since_ms: float
+
+
 class ConsumerState(Generic[K, V]):
     """What the application's side of one consumer knows. Used by the application thread.
 
@@ -31,7 +39,7 @@ class ConsumerState(Generic[K, V]):
         is_processing: Answers whether another task than the caller may still be processing what the last poll returned.
             Always False of threads, of which one at a time uses the consumer.
         callback: The rebalance callback that runs, and since when (ms).
-        registry_waits: Partitions whose next record waits for a schema registry, with its error, and since when (ms).
+        registry_waits: Partitions of which a record waits for a schema registry.
     """
 
     def __init__(self, config: ConsumerConfig, link: NetworkLink) -> None:
@@ -43,7 +51,7 @@ class ConsumerState(Generic[K, V]):
         self.closed = False
         self.is_processing: Callable[[], bool] = lambda: False
         self.callback: tuple[CallbackKind, float] | None = None
-        self.registry_waits: dict[TopicPartition, tuple[str, float]] = {}
+        self.registry_waits: dict[TopicPartition, RegistryWait] = {}
 
     @property
     def view(self) -> AssignmentView:
@@ -97,8 +105,9 @@ class ConsumerState(Generic[K, V]):
         """A poll could not deserialize this record: does it wait for a schema registry?"""
         was_waiting = self.registry_waits.pop(error.partition, None)
         if isinstance(error, SchemaRegistryUnavailableError):
-            since_ms = now_ms if was_waiting is None else was_waiting[1]
-            self.registry_waits[error.partition] = (str(error), since_ms)
+            is_same = was_waiting is not None and was_waiting.offset == error.offset
+            since_ms = was_waiting.since_ms if was_waiting is not None and is_same else now_ms
+            self.registry_waits[error.partition] = RegistryWait(error.offset, str(error), since_ms)
 
     def interrupt_loop(self) -> None:
         """The `for` loop that the application is in ends here: what it has not seen is for the next poll."""

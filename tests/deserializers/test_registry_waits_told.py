@@ -12,8 +12,9 @@ from confluent_kafka.schema_registry import avro as confluent_avro
 from confluent_kafka.serialization import MessageField
 from confluent_kafka.serialization import SerializationContext as ConfluentContext
 
-from kwire import Consumer, RecordDeserializationError, SchemaRegistryUnavailableError
-from kwire.description.values import CauseKind
+from kwire import Consumer, RecordDeserializationError, SchemaRegistryUnavailableError, TopicPartition
+from kwire.clock import Deadline
+from kwire.description.values import Cause, CauseKind
 from kwire.deserializers import AvroDeserializer
 from kwire.processing import Processor, processor_loop
 from kwire.testing import Cluster
@@ -63,6 +64,59 @@ def test_a_consumer_that_waits_for_a_registry_says_so(registry: SchemaRegistry, 
         assert waits(consumer) == []
 
 
+def waiting(cluster: Cluster, registry: SchemaRegistry) -> Consumer:
+    """A consumer whose first record waits for the registry."""
+    made = consumer_of(cluster, registry.url)
+    registry.status = 503
+    with pytest.raises(SchemaRegistryUnavailableError):
+        made.poll(10)
+    assert len(waits(made)) == 1
+    return made
+
+
+ORDERS_0 = TopicPartition("orders", 0)
+
+
+def test_nothing_waits_in_a_paused_partition(registry: SchemaRegistry, written: Cluster) -> None:
+    with waiting(written, registry) as consumer:
+        consumer.pause([ORDERS_0])
+        assert waits(consumer) == []
+        consumer.resume([ORDERS_0])
+        assert len(waits(consumer)) == 1
+
+
+def test_nothing_waits_behind_a_seek(registry: SchemaRegistry, written: Cluster) -> None:
+    with waiting(written, registry) as consumer:
+        consumer.seek(ORDERS_0, 1)
+        assert consumer.position(ORDERS_0) == 1
+        assert waits(consumer) == []
+
+
+def test_nothing_waits_in_a_closed_consumer(registry: SchemaRegistry, written: Cluster) -> None:
+    consumer = waiting(written, registry)
+    consumer.close()
+    assert waits(consumer) == []
+
+
+def test_nothing_waits_in_a_partition_that_is_given_up(registry: SchemaRegistry, written: Cluster) -> None:
+    with waiting(written, registry) as consumer:
+        consumer.unsubscribe()
+        assert waits(consumer) == []
+
+
+def test_a_wait_lasts_from_the_first_error_of_its_record_on(registry: SchemaRegistry, written: Cluster) -> None:
+    with waiting(written, registry) as consumer:
+        state = consumer._session.state
+        since_ms = state.registry_waits[ORDERS_0].since_ms
+        with pytest.raises(SchemaRegistryUnavailableError) as caught:
+            consumer.poll(10)
+        assert state.link.mailbox.polled_at_ms > since_ms
+        assert state.registry_waits[ORDERS_0].since_ms == since_ms
+        caught.value.offset += 1
+        state.note_unread(caught.value, since_ms + 1)
+        assert state.registry_waits[ORDERS_0].since_ms == since_ms + 1
+
+
 def test_a_registry_that_refuses_is_not_waited_for(registry: SchemaRegistry, written: Cluster) -> None:
     with consumer_of(written, registry.url) as consumer:
         for status in (503, 401):
@@ -85,12 +139,12 @@ def test_a_processor_that_waits_for_a_registry_says_so(
         processor = Processor(consumer, handle)
         thread = threading.Thread(target=processor.run)
         thread.start()
-        while not (
-            told := [each for each in processor.describe().all_causes() if each.kind is CauseKind.REGISTRY_DOWN]
-        ):
-            pass
+        told: list[Cause] = []
+        deadline = Deadline.after(10_000)
+        while not told and not deadline.expired:
+            told = [each for each in processor.describe().all_causes() if each.kind is CauseKind.REGISTRY_DOWN]
         page = str(processor.describe())
         registry.status = 200
         thread.join()
-    assert registry.url in (told[0].error or "")
+    assert [registry.url in (each.error or "") for each in told] == [True]
     assert "waits for the schema registry" in page
