@@ -75,7 +75,8 @@ class _Reading:
             self._sources = {**self._sources, group_id: found}  # replaced as a whole: exports read them meanwhile
         for consumer in consumers:
             for sources in self._sources.values():
-                sources.remove(consumer)
+                if sources is not found:  # where it has a name, which it keeps
+                    sources.remove(consumer)
             found.add(consumer)
         return found
 

@@ -29,7 +29,8 @@ class ConsumerCollector(Collector):
 
     Args:
         consumers: The consumers; others may be added later. If two have the same `client_id`, the label of the second
-            one ends with "#2", since Prometheus tells consumers apart only by it.
+            one ends with "#2", since Prometheus tells consumers apart only by it. It keeps that when the first is
+            closed.
     """
 
     def __init__(self, *consumers: MetricsSource) -> None:

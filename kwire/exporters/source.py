@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import weakref
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
@@ -21,10 +21,11 @@ class MetricsSource(Protocol):
 
 class Sources:
     """The consumers that are read, by weak references: one without other references is dropped. One that is closed has
-    totals only, until another one has its client id."""
+    totals only, until another one has its name."""
 
     def __init__(self, *sources: MetricsSource) -> None:
         self._references = [weakref.ref(source) for source in sources]
+        self._names: weakref.WeakKeyDictionary[MetricsSource, str] = weakref.WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def add(self, source: MetricsSource) -> None:
@@ -36,28 +37,43 @@ class Sources:
         """Do not read this consumer any more."""
         with self._lock:
             self._references = self._without(source)
+            self._names.pop(source, None)
 
     def _without(self, source: MetricsSource) -> list[weakref.ref[MetricsSource]]:
         return [each for each in self._references if each() not in (source, None)]
 
     def __iter__(self) -> Iterator[tuple[str, Mapping[MetricName, float]]]:
-        """The client id and the metrics of each. The second one of an id has "#2" behind it, and so on: two of one name
-        would pass for one."""
-        ended: list[Mapping[MetricName, float]] = []
-        times: Counter[str] = Counter()
+        """The name and the metrics of each: its client id, with "#2" behind it for the second one that is open, and so
+        on, since two of one name would pass for one. It keeps the name, so that no total jumps when another one is
+        closed."""
+        ended: list[tuple[MetricsSource, Mapping[MetricName, float]]] = []
+        taken: set[str] = set()
         for reference in self._references:  # replaced as a whole, so another thread may add to them
             if (source := reference()) is None or not (metrics := _exported(source)):
                 continue
-            if getattr(source, "_has_ended", False):
-                ended.insert(0, metrics)
+            if _has_ended(source):
+                ended.insert(0, (source, metrics))
                 continue
-            client_id = _client_id(metrics)
-            times[client_id] += 1
-            yield client_id if times[client_id] == 1 else f"{client_id}#{times[client_id]}", metrics
-        for metrics in ended:
-            if (client_id := _client_id(metrics)) not in times:
-                times[client_id] += 1
-                yield client_id, metrics
+            name = self._name_of(source, _client_id(metrics))
+            taken.add(name)
+            yield name, metrics
+        for source, metrics in ended:
+            if (name := self._names.get(source, _client_id(metrics))) not in taken:
+                taken.add(name)
+                yield name, metrics
+
+    def _name_of(self, source: MetricsSource, client_id: str) -> str:
+        with self._lock:
+            if (known := self._names.get(source)) is not None:
+                return known
+            taken = {name for other, name in self._names.items() if not _has_ended(other)}
+            numbered = (f"{client_id}#{number}" for number in itertools.count(2))
+            self._names[source] = next(name for name in itertools.chain((client_id,), numbered) if name not in taken)
+            return self._names[source]
+
+
+def _has_ended(source: MetricsSource) -> bool:
+    return bool(getattr(source, "_has_ended", False))
 
 
 def _exported(source: MetricsSource) -> Mapping[MetricName, float]:

@@ -149,6 +149,54 @@ def test_the_next_one_of_a_client_id_takes_its_name(orders: Cluster) -> None:
     assert clients(reader, CONSUMED) == ["me"]
 
 
+def consumed(reader: InMemoryMetricReader) -> set[tuple[str, float]]:
+    return {(client, number) for name, client, _, number in exported(reader) if name == CONSUMED}
+
+
+def test_the_others_keep_their_names_when_one_is_closed(orders: Cluster) -> None:
+    """The second one took the name of the first one, whose total jumped."""
+    reader = InMemoryMetricReader()
+    sources = observe(meter_provider=MeterProvider([reader]))
+    first, second = consumer_of(orders, "me"), consumer_of(orders, "me")
+    with second:
+        second.poll(10.0)
+        sources.add(first)
+        sources.add(second)
+        assert consumed(reader) == {("me", 1.0), ("me#2", 2.0)}
+        first.close()
+        assert consumed(reader) == {("me", 1.0), ("me#2", 2.0)}
+        assert clients(reader) == ["me#2"]
+    assert consumed(reader) == {("me", 1.0), ("me#2", 2.0)}
+
+
+def test_a_name_without_an_open_consumer_is_given_again(orders: Cluster) -> None:
+    reader = InMemoryMetricReader()
+    sources = observe(meter_provider=MeterProvider([reader]))
+    first = consumer_of(orders, "me")
+    with consumer_of(orders, "me") as second:
+        sources.add(first)
+        sources.add(second)
+        assert clients(reader) == ["me", "me#2"]
+        first.close()
+        with consumer_of(orders, "me") as third:
+            third.poll(10.0)
+            sources.add(third)
+            assert consumed(reader) == {("me", 2.0), ("me#2", 1.0)}
+            assert sorted(clients(reader)) == ["me", "me#2"]
+
+
+def test_a_consumer_that_is_observed_again_keeps_its_name(orders: Cluster) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    first = consumer_of(orders, "me")
+    with consumer_of(orders, "me") as second:
+        observe(first, second, meter_provider=provider)
+        assert clients(reader) == ["me", "me#2"]
+        first.close()
+        observe(second, meter_provider=provider)
+        assert clients(reader) == ["me#2"]
+
+
 # --- forked -------------------------------------------------------------------------------------------------------
 
 
