@@ -167,11 +167,11 @@ def _of_registry(error: Exception, topic: str, asked: Asked) -> Failure:
 def _of_connection(error: Exception, asked: Asked) -> Failure:
     """There was no answer: for now, or because of a setting."""
     what = f"{type(error).__name__}: {error}"
-    tls = next((each for each in _with_causes(error) if isinstance(each, ssl.SSLError)), None)
+    tls = _refused_tls(error)
     if isinstance(tls, ssl.SSLCertVerificationError):
         advice = "look at ssl.ca.location, and at the host in its URL"
         return _of_setup(f"the certificate of the schema registry is not trusted: {what}", advice)
-    if tls is not None and not isinstance(tls, _BROKEN_OFF):
+    if tls is not None:
         return _of_setup(f"no TLS with the schema registry: {what}", "look at its URL, and at its ssl settings")
     if type(error).__name__ in _OF_SETTINGS or (type(error).__name__ == "ProxyError" and _refuses(str(error))):
         return _of_setup(f"the schema registry cannot be asked: {what}", "look at its URL and settings")
@@ -184,13 +184,18 @@ def _of_connection(error: Exception, asked: Asked) -> Failure:
 
 def _of_token(error: Exception) -> Failure:
     """The server of tokens gave none: it could not for now, or it refuses this client."""
-    is_refusal = any(
-        isinstance(each, ssl.SSLCertVerificationError)
-        or ("authlib.OAuthError" in kinds_of(each) and getattr(each, "error", "") not in _PASSING_OF_OAUTH)
+    is_refusal = _refused_tls(error) is not None or any(
+        "authlib.OAuthError" in kinds_of(each) and getattr(each, "error", "") not in _PASSING_OF_OAUTH
         for each in _with_causes(error)
     )
     reason = f"no token for the schema registry: {error}"
     return _of_setup(reason, "look at its OAuth settings", is_outage=not is_refusal)
+
+
+def _refused_tls(error: Exception) -> ssl.SSLError | None:
+    """Why there is no TLS with a server, now and later; None if that is not why, or if it was only broken off."""
+    tls = next((each for each in _with_causes(error) if isinstance(each, ssl.SSLError)), None)
+    return None if isinstance(tls, _BROKEN_OFF) else tls
 
 
 def _refuses(answer: str) -> bool:

@@ -54,11 +54,13 @@ def consumer_of(cluster: Cluster, url: str, **registry: object) -> Consumer:
 def fault(cluster: Cluster, url: str, **registry: object) -> RecordDeserializationError:
     """What ends a Processor, which skips whatever is bad."""
     with consumer_of(cluster, url, **registry) as consumer:
+        with pytest.raises(RecordDeserializationError) as caught:
+            consumer.poll(10)
+        assert not caught.value.retriable, "a Processor would wait for ever"
         processor = Processor(consumer, print, on_failure="skip")
         with pytest.raises(RecordDeserializationError) as caught:
             processor.run()
         assert processor.status().skipped == 0
-    assert not caught.value.retriable
     return caught.value
 
 
@@ -185,21 +187,62 @@ def test_a_client_that_gets_no_token_waits_if_that_may_pass(
 ) -> None:
     monkeypatch.setenv("AUTHLIB_INSECURE_TRANSPORT", "1")
     with answering(answer) as port:
-        login = {
-            "bearer.auth.credentials.source": "OAUTHBEARER",
-            "bearer.auth.client.id": "me",
-            "bearer.auth.client.secret": "secret",
-            "bearer.auth.scope": "all",
-            "bearer.auth.issuer.endpoint.url": f"http://127.0.0.1:{port}/token",
-            "bearer.auth.logical.cluster": "lsrc-1",
-            "bearer.auth.identity.pool.id": "pool-1",
-        }
-        with (
-            consumer_of(written, "http://127.0.0.1:1", **login) as consumer,
-            pytest.raises(RecordDeserializationError, match="no token for the schema registry") as caught,
-        ):
-            consumer.poll(10)
-    assert caught.value.retriable == is_outage
+        assert without_token(written, f"http://127.0.0.1:{port}").retriable == is_outage
+
+
+def test_a_server_of_tokens_that_is_not_trusted_is_no_outage(written: Cluster) -> None:
+    with CertificateAuthority() as authority, answering(b"", authority.server_context("127.0.0.1")) as port:
+        assert not without_token(written, f"https://127.0.0.1:{port}").retriable
+
+
+def test_a_server_of_tokens_without_tls_is_no_outage(registry: SchemaRegistry, written: Cluster) -> None:
+    """It was waited for; of a registry, the same ends a Processor."""
+    assert not without_token(written, registry.url.replace("http:", "https:")).retriable
+
+
+def without_token(cluster: Cluster, url: str) -> RecordDeserializationError:
+    """What a poll raises if its client gets no token there."""
+    login = {
+        "bearer.auth.credentials.source": "OAUTHBEARER",
+        "bearer.auth.client.id": "me",
+        "bearer.auth.client.secret": "secret",
+        "bearer.auth.scope": "all",
+        "bearer.auth.issuer.endpoint.url": f"{url}/token",
+        "bearer.auth.logical.cluster": "lsrc-1",
+        "bearer.auth.identity.pool.id": "pool-1",
+    }
+    with (
+        consumer_of(cluster, "http://127.0.0.1:1", **login) as consumer,
+        pytest.raises(RecordDeserializationError, match="no token for the schema registry") as caught,
+    ):
+        consumer.poll(10)
+    return caught.value
+
+
+def test_tls_that_is_broken_off_is_an_outage(written: Cluster) -> None:
+    """As by a server that is started again."""
+    with (
+        answering(b"") as port,
+        consumer_of(written, f"https://127.0.0.1:{port}") as consumer,
+        pytest.raises(SchemaRegistryUnavailableError, match=r"cannot be reached: .*EOF"),
+    ):
+        consumer.poll(10)
+
+
+def test_a_url_that_is_none_of_http_is_no_outage(written: Cluster) -> None:
+    with pytest.raises(RecordDeserializationError, match="cannot be asked: UnsupportedProtocol"):
+        raise fault(written, "httpd://127.0.0.1:1")
+
+
+def test_a_token_that_makes_no_header_is_no_outage(registry: SchemaRegistry, written: Cluster) -> None:
+    login = {
+        "bearer.auth.credentials.source": "STATIC_TOKEN",
+        "bearer.auth.token": "with\na line",
+        "bearer.auth.logical.cluster": "lsrc-1",
+        "bearer.auth.identity.pool.id": "pool-1",
+    }
+    with pytest.raises(RecordDeserializationError, match="cannot be asked: LocalProtocolError"):
+        raise fault(written, registry.url, **login)
 
 
 # --- GUIDs --------------------------------------------------------------------------------------------------------
