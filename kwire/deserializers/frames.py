@@ -29,11 +29,10 @@ def check_frames(column: pa.BinaryArray, ctx: SerializationContext) -> NDArray[n
     data = np.frombuffer(data_of(column), np.uint8)
     is_framed = np.diff(starts)[is_there] >= FRAME_BYTES
     is_framed[is_framed] = data[begins[is_framed]] == MAGIC
+    is_framed[is_framed] = data[begins[is_framed] + 1] <= MAX_SCHEMA >> 24
     if not is_framed.all():
         check_frame(column.drop_null()[int(is_framed.argmin())].as_py(), ctx)
         raise FrameError("a schema that is named by a UUID: read such records by iteration, not as columns")
-    if (is_too_high := data[begins + 1] > MAX_SCHEMA >> 24).any():
-        check_frame(column.drop_null()[int(is_too_high.argmax())].as_py(), ctx)
     if len(begins):
         found[is_there] = data[begins[:, None] + np.arange(1, FRAME_BYTES)].copy().view(">u4")[:, 0]
     return found
