@@ -399,7 +399,7 @@ class FetchManager:
         most_ms: float = self._config.fetch_max_wait_ms
         if self._config.fetch_min_bytes > 1:
             return most_ms
-        if not self._untold.isdisjoint(connection.session.wanted):
+        if any(tp in connection.session.wanted and tp not in connection.session.sent for tp in self._untold):
             most_ms = min(most_ms, MIN_WAIT_MS)
         return self._connections.wait_ms(connection, most_ms, now_ms)
 

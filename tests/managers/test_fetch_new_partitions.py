@@ -204,9 +204,14 @@ def test_the_first_fetch_hardly_waits(scenario: Scenario) -> None:
     assert waits_ms(scenario) == MAX_WAIT_MS
 
 
-def test_a_broker_that_does_not_tell_where_a_log_ends_may_wait_the_next_time(scenario: Scenario) -> None:
+@pytest.mark.parametrize(
+    "partitions", [[], [PartitionData(partition_index=0, high_watermark=-1)]], ids=["silent", "-1"]
+)
+def test_a_broker_that_does_not_tell_where_a_log_ends_may_wait_the_next_time(
+    scenario: Scenario, partitions: list[PartitionData]
+) -> None:
     scenario.start_fetching(O0, offset=END)
-    answer(scenario, Channel.FETCH)
+    answer(scenario, Channel.FETCH, *partitions)
     assert waits_ms(scenario) == MAX_WAIT_MS
 
 
