@@ -473,7 +473,7 @@ class FetchManager:
             log.debug("fetch session of broker %d: %s; starting a new one", node_id, code.name)
             connection.refused(None, now_ms)
             return
-        if connection.error is None:
+        if not was_refused or connection.error is None:
             log.warning("%s; trying again", error)
         connection.refused(error, now_ms)
 
@@ -625,6 +625,7 @@ class FetchManager:
         except CorruptRecordError:
             # The collector raises this when it gets there, behind the sound batches, and sets the position. Until then
             # nothing more is fetched.
+            self._sought.discard(partition.topic_partition)
             partition.blocked_until_ms = NEVER_MS
             return fetch
         return fetch if self._move_behind(partition, batch, now_ms) else None
@@ -696,6 +697,7 @@ class FetchManager:
 
     def block(self, partition: AssignedPartition, now_ms: float) -> None:
         """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""
+        self._sought.discard(partition.topic_partition)  # whoever comes back, this block stays
         self._block_until(partition, now_ms + self._backoff.delay_ms(1))
 
     def _block_until(self, partition: AssignedPartition, until_ms: float) -> None:

@@ -143,6 +143,7 @@ class FetchConnection:
             self._ask_for_less(SHARE_IF_FAILED)
         self.request.failed(now_ms)
         self.error = error
+        self.is_refused = False
 
     def _ask_for_less(self, share: int) -> None:
         self.most_bytes = max(MIN_ANSWER_BYTES, min(self.most_bytes, self._max_bytes) // share)

@@ -70,12 +70,12 @@ class OutageLog:
             log.log(logging.ERROR if is_refused else logging.WARNING, "%s", error, extra={"broker": _name(node)})
             begin_ms = connection.answered_at_ms if connection.has_expired else now_ms
             since_ms, attempts = (begin_ms, 0) if known is None else (known.since_ms, known.attempts)
-            self._outages[node.address] = _Outage(node, since_ms, type(error), attempts + 1)
+            self._outages[node.address] = _Outage(_named(node, known), since_ms, type(error), attempts + 1)
             if known is None:
                 self._tell_unreachable(node, error)
         else:
             log.debug("%s", error, extra={"broker": _name(node)})
-            self._outages[node.address] = known._replace(attempts=known.attempts + 1)
+            self._outages[node.address] = known._replace(node=_named(node, known), attempts=known.attempts + 1)
         self._forget()
 
     def _log_loss(self, connection: Dialled, error: KafkaError, now_ms: float) -> None:
@@ -128,6 +128,11 @@ class OutageLog:
         for known in (self._outages, self._told_ms):
             if len(known) > MAX_ADDRESSES:
                 known.pop(next(iter(known)))
+
+
+def _named(node: Node, known: _Outage | None) -> Node:
+    """With the broker's id, as soon as it is known: while it is dialled as a bootstrap server, nobody knows it."""
+    return known.node if known is not None and node.id < 0 else node
 
 
 def _name(node: Node) -> str:

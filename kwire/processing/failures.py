@@ -23,6 +23,8 @@ log = part_logger("processing")
 MAX_BREAKDOWNS = 3
 # One failure in this time is logged as a warning, the others at the level INFO.
 WARNED_EVERY_MS = 10_000.0
+# The records of a key, or of a compacted topic, lie far apart.
+MAX_SHOWN_RANGES = 10
 _AFTER_BREAKDOWN = Backoff(100.0, 1_000.0)
 
 
@@ -106,7 +108,9 @@ def _whole_list(offsets: Sequence[int]) -> str:
 
 def _shown(offsets: Sequence[int]) -> str:
     ranges = OffsetSet(range(offset, offset + 1) for offset in offsets)
-    return ", ".join(str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in ranges)
+    shown = [str(each[0]) if len(each) == 1 else f"{each[0]}-{each[-1]}" for each in ranges[:MAX_SHOWN_RANGES]]
+    more = f", ... {offsets[-1]} ({len(offsets)} in all)" if len(ranges) > MAX_SHOWN_RANGES else ""
+    return ", ".join(shown) + more
 
 
 def _stop(error: ProcessingError, cause: BaseException) -> Stop:

@@ -88,6 +88,23 @@ def test_an_error_of_what_follows_has_its_back_off_though_the_application_comes_
     assert asked(sought) == {}
 
 
+def test_a_back_off_behind_a_second_seek_stays_though_the_application_comes_back(sought: Scenario) -> None:
+    """The delay behind the first seek ended with the poll, and took what blocked the partition now with it."""
+    sought.seek(O0, 700)
+    answer(sought, data(0, error=ErrorCode.KAFKA_STORAGE_ERROR))
+    sought.come_back()
+    assert asked(sought) == {}
+
+
+def test_a_damaged_batch_behind_a_second_seek_is_not_fetched_twice(sought: Scenario) -> None:
+    sought.seek(O0, 700)
+    damaged = bytearray(batch(700))
+    damaged[16] = 99  # its format
+    answer(sought, data(0, bytes(damaged)))
+    sought.come_back()
+    assert asked(sought) == {}
+
+
 def test_the_other_partitions_are_read_on(scenario: Scenario) -> None:
     scenario.topics["orders"] = (1, 1)
     scenario.start_fetching(O0, O1)

@@ -964,6 +964,15 @@ def error_of_fetches(scenario: Scenario) -> KafkaError | None:
     return scenario.managers.main.fetch.status(scenario.subscription.partitions[O0]).error
 
 
+def test_a_refusal_behind_a_lost_connection_is_told_too(
+    one_partition: Scenario, caplog: pytest.LogCaptureFixture
+) -> None:
+    one_partition.fail(FetchRequest, DisconnectError("broker 1 closed the connection"))
+    one_partition.advance(1_000)
+    refuse_the_fetch(one_partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+    assert "fetching from broker 1: UNKNOWN_SERVER_ERROR" in caplog.text
+
+
 def test_a_fetch_that_is_refused_as_a_whole_is_told_once(
     one_partition: Scenario, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -120,6 +120,15 @@ def test_the_outage_of_a_broker_ends_when_it_is_reached_at_a_new_address() -> No
         (BrokerUnreachable, "kafka:9092"),
         (BrokerReachable, "kafka:9092"),
     ]
+
+
+def test_it_ends_though_the_broker_was_dialled_as_a_bootstrap_server_when_it_began() -> None:
+    told: list[ConsumerEvent] = []
+    log = OutageLog(told.append)
+    log.lost(Connection(0.0, node=replace(NODE, id=-1)), REFUSED, 100.0)
+    log.lost(Connection(200.0), REFUSED, 300.0)
+    log.over(Connection(2_000.0, is_proven=True, node=MOVED), 2_100.0)
+    assert [type(event) for event in told] == [BrokerUnreachable, BrokerReachable]
 
 
 def test_another_broker_that_is_of_use_ends_no_outage() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kwire import TopicPartition
 from kwire.errors import ProcessingError, RecordDeserializationError, WorkerError
 from kwire.processing import Retry
-from kwire.processing.failures import MAX_BREAKDOWNS, WARNED_EVERY_MS, Failures, GiveUp, Stop, TryAgain
+from kwire.processing.failures import MAX_BREAKDOWNS, WARNED_EVERY_MS, Failures, GiveUp, Stop, TryAgain, place
 
 TP = TopicPartition("orders", 0)
 ERROR = ValueError("no such customer")
@@ -76,6 +76,10 @@ def test_a_list_that_fails_is_named_with_all_its_offsets(caplog: pytest.LogCaptu
         "orders-0 offsets 7-9, 12: attempt 1 failed: ValueError('no such customer')",
         "orders-0 offsets 7-9, 12: in work when this happened: a process died",
     ]
+
+
+def test_of_a_long_list_with_gaps_the_first_offsets_are_named_and_the_last() -> None:
+    assert place(TP, range(0, 1000, 2)) == "orders-0 offsets 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, ... 998 (500 in all)"
 
 
 def test_the_error_that_stops_has_the_first_offset_of_the_list_and_tells_the_others() -> None:
