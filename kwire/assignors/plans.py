@@ -6,7 +6,7 @@ twice for as long as the generation lasts, and nobody would notice.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kwire.assignors.base import MemberSubscription
 from kwire.errors import InvalidArgumentError
@@ -55,8 +55,7 @@ def _no_such_partition(
 ) -> list[str]:
     return _shown(
         f"{tp}, given to {member_id!r}, does not exist"
-        for member_id, partitions in plan.items()
-        for tp in partitions
+        for member_id, tp in _given(plan)
         if not 0 <= tp.partition < partitions_per_topic.get(tp.topic, 0)
     )
 
@@ -67,28 +66,25 @@ def _not_subscribed(
     """A member has no code for records of other topics. Java's members would join again without end."""
     return _shown(
         f"{tp} is given to {member_id!r}, which does not subscribe to {tp.topic!r}"
-        for member_id, partitions in plan.items()
-        if member_id in members
-        for tp in partitions
-        if tp.topic not in members[member_id].topics
+        for member_id, tp in _given(plan)
+        if member_id in members and tp.topic not in members[member_id].topics
     )
 
 
 def _twice(plan: Mapping[str, Collection[TopicPartition]]) -> list[str]:
     holders: dict[TopicPartition, str] = {}
     problems = []
-    for member_id, partitions in plan.items():
-        for tp in partitions:
-            if tp in holders:
-                problems.append(f"{tp} is given to {holders[tp]!r} and to {member_id!r}")
-            holders[tp] = member_id
+    for member_id, tp in _given(plan):
+        if tp in holders:
+            problems.append(f"{tp} is given to {holders[tp]!r} and to {member_id!r}")
+        holders[tp] = member_id
     return _shown(problems)
 
 
 def _still_owned(
     plan: Mapping[str, Collection[TopicPartition]], members: Mapping[str, MemberSubscription]
 ) -> list[str]:
-    assigned = {(member_id, tp) for member_id, partitions in plan.items() for tp in partitions}
+    assigned = set(_given(plan))
     has_to_revoke = {
         tp: member_id
         for member_id, member in members.items()
@@ -100,6 +96,10 @@ def _still_owned(
         for member_id, tp in sorted(assigned)
         if tp in has_to_revoke and not (member_id in members and tp in members[member_id].owned_partitions)
     )
+
+
+def _given(plan: Mapping[str, Collection[TopicPartition]]) -> Iterator[tuple[str, TopicPartition]]:
+    return ((member_id, tp) for member_id, partitions in plan.items() for tp in partitions)
 
 
 def _shown(problems: Iterable[str]) -> list[str]:

@@ -244,7 +244,7 @@ def whole_number(what: str, value: object) -> int:
     """Any whole number will do (numpy's too). A bool is an index to Python, but here a mistake.
 
     Raises:
-        InvalidArgumentError: It is none.
+        InvalidArgumentError: It is a bool, or no whole number.
     """
     if isinstance(value, bool):
         raise InvalidArgumentError(f"{what} must be a whole number, not {value!r}")

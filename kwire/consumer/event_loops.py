@@ -137,7 +137,7 @@ def running_loop() -> EventLoop:
 
 def _is_in_trio_task() -> bool:
     """Whether the caller is a task of trio, which may run as a guest of asyncio's loop. That loop runs then as well,
-    but no task of it; a task of trio-asyncio is one of both, and asyncio's for whoever awaits."""
+    but no task of it. A task of trio-asyncio is a task of both, and counts as asyncio's."""
     asyncio, trio = sys.modules.get("asyncio"), sys.modules.get("trio")
     if trio is None or not trio.lowlevel.in_trio_task():
         return False

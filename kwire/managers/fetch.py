@@ -697,7 +697,7 @@ class FetchManager:
 
     def block(self, partition: AssignedPartition, now_ms: float) -> None:
         """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""
-        self._sought.discard(partition.topic_partition)  # whoever comes back, this block stays
+        self._sought.discard(partition.topic_partition)  # the application's return ends another wait, not this one
         self._block_until(partition, now_ms + self._backoff.delay_ms(1))
 
     def _block_until(self, partition: AssignedPartition, until_ms: float) -> None:

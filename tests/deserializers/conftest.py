@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry import SchemaRegistryClient, avro
+from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kwire.testing import Cluster
 
@@ -27,6 +29,15 @@ def client(registry: SchemaRegistry) -> Iterator[SchemaRegistryClient]:
     """Asks once: a registry that is down is to be told at once."""
     with SchemaRegistryClient({"url": registry.url, "max.retries": 0}) as found:
         yield found
+
+
+@pytest.fixture
+def written(client: SchemaRegistryClient, cluster: Cluster) -> Cluster:
+    """With a good record of Avro."""
+    order = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
+    context = SerializationContext("orders", MessageField.VALUE, [])
+    cluster.produce("orders", avro.AvroSerializer(client, order)({"id": 1}, context) or b"", partition=0)
+    return cluster
 
 
 @pytest.fixture

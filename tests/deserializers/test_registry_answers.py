@@ -19,8 +19,10 @@ from kwire.processing import Processor
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
+    from tests.registry_consumers import consumer_of
     from tests.schema_registry import Page, SchemaRegistry
 else:
+    from registry_consumers import consumer_of
     from schema_registry import Page
 
 pytestmark = pytest.mark.slow
@@ -37,17 +39,6 @@ def written(client: SchemaRegistryClient, cluster: Cluster) -> Cluster:
     serialize = confluent_avro.AvroSerializer(client, ORDER)
     cluster.produce("orders", *[serialize({"id": number}, CTX) or b"" for number in (1, 2)], partition=0)
     return cluster
-
-
-def consumer_of(cluster: Cluster, deserialize: object) -> Consumer:
-    settings: dict[str, object] = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "value.deserializer": deserialize,
-    }
-    return Consumer(settings, "orders")
 
 
 def values(consumer: Consumer) -> list[object]:

@@ -11,20 +11,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry import avro as confluent_avro
-from confluent_kafka.serialization import MessageField
-from confluent_kafka.serialization import SerializationContext as ConfluentContext
 
-from kwire import Consumer, RecordDeserializationError, SchemaRegistryUnavailableError
-from kwire.deserializers import AvroDeserializer
+from kwire import RecordDeserializationError, SchemaRegistryUnavailableError
 from kwire.processing import Processor
 from kwire.testing import Cluster
 from kwire.testing.certificates import CertificateAuthority
 
 if TYPE_CHECKING:
+    from tests.registry_consumers import consumer_asking
     from tests.schema_registry import Page, SchemaRegistry
 else:
+    from registry_consumers import consumer_asking
     from schema_registry import Page
 
 pytestmark = pytest.mark.slow
@@ -32,28 +29,9 @@ pytestmark = pytest.mark.slow
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
 
 
-@pytest.fixture
-def written(client: SchemaRegistryClient, cluster: Cluster) -> Cluster:
-    """With a good record."""
-    context = ConfluentContext("orders", MessageField.VALUE, [])
-    cluster.produce("orders", confluent_avro.AvroSerializer(client, ORDER)({"id": 1}, context) or b"", partition=0)
-    return cluster
-
-
-def consumer_of(cluster: Cluster, url: str, **registry: object) -> Consumer:
-    settings: dict[str, object] = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "value.deserializer": AvroDeserializer({"url": url, "max.retries": 0, "timeout": 5, **registry}),
-    }
-    return Consumer(settings, "orders")
-
-
 def fault(cluster: Cluster, url: str, **registry: object) -> RecordDeserializationError:
     """What ends a Processor, which skips whatever is bad."""
-    with consumer_of(cluster, url, **registry) as consumer:
+    with consumer_asking(cluster, url, **registry) as consumer:
         with pytest.raises(RecordDeserializationError) as caught:
             consumer.poll(10)
         assert not caught.value.retriable, "a Processor would wait for ever"
@@ -100,7 +78,7 @@ def test_a_redirect_to_what_is_no_url_is_told(registry: SchemaRegistry, written:
 def test_what_passes_is_an_outage(registry: SchemaRegistry, written: Cluster, status: int) -> None:
     registry.status = status
     with (
-        consumer_of(written, registry.url) as consumer,
+        consumer_asking(written, registry.url) as consumer,
         pytest.raises(SchemaRegistryUnavailableError, match=rf"registry failed: .*, at {registry.url}; poll again"),
     ):
         consumer.poll(10)
@@ -160,7 +138,7 @@ def test_an_answer_in_another_protocol_is_no_outage(written: Cluster) -> None:
 def test_a_connection_that_ends_is_an_outage_and_may_want_tls(written: Cluster) -> None:
     with (
         answering(b"") as port,
-        consumer_of(written, f"http://127.0.0.1:{port}") as consumer,
+        consumer_asking(written, f"http://127.0.0.1:{port}") as consumer,
         pytest.raises(SchemaRegistryUnavailableError, match=r"cannot be reached: .*\(does it want https\?\), at http:"),
     ):
         consumer.poll(10)
@@ -212,7 +190,7 @@ def without_token(cluster: Cluster, url: str) -> RecordDeserializationError:
         "bearer.auth.identity.pool.id": "pool-1",
     }
     with (
-        consumer_of(cluster, "http://127.0.0.1:1", **login) as consumer,
+        consumer_asking(cluster, "http://127.0.0.1:1", **login) as consumer,
         pytest.raises(RecordDeserializationError, match="no token for the schema registry") as caught,
     ):
         consumer.poll(10)
@@ -223,7 +201,7 @@ def test_tls_that_is_broken_off_is_an_outage(written: Cluster) -> None:
     """As by a server that is started again."""
     with (
         answering(b"") as port,
-        consumer_of(written, f"https://127.0.0.1:{port}") as consumer,
+        consumer_asking(written, f"https://127.0.0.1:{port}") as consumer,
         pytest.raises(SchemaRegistryUnavailableError, match=r"cannot be reached: .*EOF"),
     ):
         consumer.poll(10)

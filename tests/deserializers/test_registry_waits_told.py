@@ -7,43 +7,22 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry import avro as confluent_avro
-from confluent_kafka.serialization import MessageField
-from confluent_kafka.serialization import SerializationContext as ConfluentContext
 
 from kwire import Consumer, RecordDeserializationError, SchemaRegistryUnavailableError, TopicPartition
 from kwire.clock import Deadline
 from kwire.description.values import Cause, CauseKind
-from kwire.deserializers import AvroDeserializer
 from kwire.processing import Processor, processor_loop
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
+    from tests.registry_consumers import consumer_asking
     from tests.schema_registry import SchemaRegistry
+else:
+    from registry_consumers import consumer_asking
 
 pytestmark = pytest.mark.slow
 
 ORDER = json.dumps({"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]})
-
-
-@pytest.fixture
-def written(client: SchemaRegistryClient, cluster: Cluster) -> Cluster:
-    """With a good record."""
-    context = ConfluentContext("orders", MessageField.VALUE, [])
-    cluster.produce("orders", confluent_avro.AvroSerializer(client, ORDER)({"id": 1}, context) or b"", partition=0)
-    return cluster
-
-
-def consumer_of(cluster: Cluster, url: str, **registry: object) -> Consumer:
-    settings: dict[str, object] = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "value.deserializer": AvroDeserializer({"url": url, "max.retries": 0, "timeout": 5, **registry}),
-    }
-    return Consumer(settings, "orders")
 
 
 def waits(consumer: Consumer) -> list[str]:
@@ -51,7 +30,7 @@ def waits(consumer: Consumer) -> list[str]:
 
 
 def test_a_consumer_that_waits_for_a_registry_says_so(registry: SchemaRegistry, written: Cluster) -> None:
-    with consumer_of(written, registry.url) as consumer:
+    with consumer_asking(written, registry.url) as consumer:
         registry.status = 503
         for _ in range(2):
             with pytest.raises(SchemaRegistryUnavailableError):
@@ -66,7 +45,7 @@ def test_a_consumer_that_waits_for_a_registry_says_so(registry: SchemaRegistry, 
 
 def waiting(cluster: Cluster, registry: SchemaRegistry) -> Consumer:
     """A consumer whose first record waits for the registry."""
-    made = consumer_of(cluster, registry.url)
+    made = consumer_asking(cluster, registry.url)
     registry.status = 503
     with pytest.raises(SchemaRegistryUnavailableError):
         made.poll(10)
@@ -118,7 +97,7 @@ def test_a_wait_lasts_from_the_first_error_of_its_record_on(registry: SchemaRegi
 
 
 def test_a_registry_that_refuses_is_not_waited_for(registry: SchemaRegistry, written: Cluster) -> None:
-    with consumer_of(written, registry.url) as consumer:
+    with consumer_asking(written, registry.url) as consumer:
         for status in (503, 401):
             registry.status = status
             with pytest.raises(RecordDeserializationError):
@@ -131,7 +110,7 @@ def test_a_processor_that_waits_for_a_registry_says_so(
 ) -> None:
     monkeypatch.setattr(processor_loop, "AFTER_OUTAGE_S", 0.01)
     registry.status = 503
-    with consumer_of(written, registry.url) as consumer:
+    with consumer_asking(written, registry.url) as consumer:
 
         def handle(_: object) -> None:
             processor.stop()

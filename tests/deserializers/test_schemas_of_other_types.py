@@ -20,7 +20,10 @@ from kwire.processing import Processor
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
+    from tests.registry_consumers import consumer_of
     from tests.schema_registry import SchemaRegistry
+else:
+    from registry_consumers import consumer_of
 
 pytestmark = pytest.mark.slow
 
@@ -53,17 +56,6 @@ def reader(client: SchemaRegistryClient, kind: str, *, is_kwires: bool) -> objec
     conf = {"use.deprecated.format": False}
     theirs = confluent_protobuf.ProtobufDeserializer(Order, conf, client)
     return ProtobufDeserializer(Order, client) if is_kwires else theirs
-
-
-def consumer_of(cluster: Cluster, deserialize: object) -> Consumer:
-    settings: dict[str, object] = {
-        "bootstrap.servers": cluster.bootstrap_servers,
-        "group.id": "billing",
-        "enable.auto.commit": False,
-        "auto.offset.reset": "earliest",
-        "value.deserializer": deserialize,
-    }
-    return Consumer(settings, "orders")
 
 
 @pytest.mark.parametrize("is_kwires", [True, False])
