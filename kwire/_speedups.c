@@ -18,6 +18,7 @@
 #include <process.h>
 #define getpid _getpid
 #else
+#include <sys/mman.h>
 #include <unistd.h>
 #endif
 
@@ -72,11 +73,46 @@ none_or_error(int is_done, const char *problem)
     return Py_NewRef(Py_None);
 }
 
+/* From this size on the system is asked for pages of 2 MiB: to map 4 KiB at a time takes longer. */
+enum { LARGE_BYTES = 4 * 1024 * 1024, PAGE_BYTES = 4096 };
+
+/* Memory that is not filled with zeros: the system maps its pages when bytes come in. */
+static PyObject *
+room_for(int64_t size_bytes)
+{
+    PyObject *made = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)size_bytes);
+#ifdef MADV_HUGEPAGE
+    if (made != NULL && size_bytes >= LARGE_BYTES) {
+        char *memory = PyByteArray_AsString(made);
+        size_t in_front = PAGE_BYTES - (uintptr_t)memory % PAGE_BYTES;
+        madvise(memory + in_front, (size_t)size_bytes - in_front, MADV_HUGEPAGE);
+    }
+#endif
+    return made;
+}
+
+PyDoc_STRVAR(room_doc,
+"room(size_bytes)\n--\n\n"
+"Returns:\n"
+"    A bytearray of that size, with anything in it.");
+
+static PyObject *
+room(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_ssize_t size_bytes;
+    if (!PyArg_ParseTuple(arguments, "n:room", &size_bytes)) {
+        return NULL;
+    }
+    return room_for(size_bytes);
+}
+
 /* --- reading ----------------------------------------------------------------------------------------------- */
 
 enum { VARINT_BYTES = 5, VARLONG_BYTES = 10 };
 /* Attributes, timestamp delta, offset delta, key length, value length, number of headers: a byte each. */
 enum { LEAST_BODY_BYTES = 6 };
+/* Of an offset that a batch begins with: what is added must not leave 64 bits. */
+#define GREATEST_OFFSET ((int64_t)1 << 62)
 
 /* Where reading is in some bytes, and where it has to stop. */
 typedef struct {
@@ -167,110 +203,6 @@ read_record(Place *batch, Columns *columns, int64_t row)
     return place.at == place.end;
 }
 
-/* Whether all is sound: each batch ends with its last record, and there are as many records as there is room for. */
-static int
-read_batches(const Py_buffer *buffer, const int64_t *batches, Py_ssize_t count, Columns *columns)
-{
-    int64_t row = 0;
-    for (Py_ssize_t nth = 0; nth < count; nth++) {
-        int64_t start = batches[nth], end = batches[count + nth], left = batches[2 * count + nth];
-        if (start < 0 || end < start || end > buffer->len || left < 0 || left > columns->rows - row) {
-            return 0;
-        }
-        Place place = {buffer->buf, start, end};
-        for (int64_t behind = row + left; row < behind; row++) {
-            if (!read_record(&place, columns, row)) {
-                return 0;
-            }
-        }
-        if (left && place.at != end) {
-            return 0;
-        }
-    }
-    return row == columns->rows;
-}
-
-PyDoc_STRVAR(read_fields_doc,
-"read_fields(buffer, batches, fields, most_headers)\n--\n\n"
-"Read the records of some batches.\n\n"
-"Args:\n"
-"    buffer: The bytes.\n"
-"    batches: int64, (3, batches): where the records of each start and end, and how many they are.\n"
-"    fields: int64, (7, records), to be filled: timestamp delta, offset delta, key start, key length, value start,\n"
-"        value length, where the headers begin.\n"
-"    most_headers: Of one record; one with more is not sound.\n\n"
-"Returns:\n"
-"    The number of headers of all records; -1: something is not sound.");
-
-static PyObject *
-read_fields(PyObject *Py_UNUSED(module), PyObject *arguments)
-{
-    Py_buffer buffer, batches, fields;
-    long long most_headers;
-    if (!PyArg_ParseTuple(arguments, "y*y*w*L:read_fields", &buffer, &batches, &fields, &most_headers)) {
-        return NULL;
-    }
-    const Py_ssize_t size_bytes = sizeof(int64_t);
-    Columns columns = {fields.buf, fields.len / size_bytes / FIELDS, most_headers, 0};
-    int are_sound = read_batches(&buffer, batches.buf, batches.len / size_bytes / 3, &columns);
-    PyBuffer_Release(&buffer);
-    PyBuffer_Release(&batches);
-    PyBuffer_Release(&fields);
-    return PyLong_FromLongLong(are_sound ? columns.headers : -1);
-}
-
-PyDoc_STRVAR(read_headers_doc,
-"read_headers(buffer, places, first, spans)\n--\n\n"
-"Read the headers of some records, which `read_fields` has found to be sound.\n\n"
-"Args:\n"
-"    buffer: The bytes.\n"
-"    places: int64, one for each record: where its headers begin.\n"
-"    first: int64, one more, to be filled: which is the first header of each record.\n"
-"    spans: int64, (4, headers), to be filled: key start, key length, value start, value length.\n\n"
-"Raises:\n"
-"    ValueError: They are not, or fewer or more than there is room for.");
-
-static int
-read_all_headers(const Py_buffer *buffer, const int64_t *places, Py_ssize_t rows, int64_t *first, int64_t *spans,
-                 Py_ssize_t room)
-{
-    Py_ssize_t found = 0;
-    for (Py_ssize_t row = 0; row < rows; row++) {
-        first[row] = found;
-        Place place = {buffer->buf, places[row], buffer->len};
-        int64_t headers;
-        if (place.at < 0 || !read_varint(&place, VARINT_BYTES, &headers)) {
-            return 0;
-        }
-        for (int64_t nth = 0; nth < headers; nth++, found++) {
-            int64_t *span = spans + found;
-            if (found >= room || !read_header(&place, span, span + room, span + 2 * room, span + 3 * room)) {
-                return 0;
-            }
-        }
-    }
-    first[rows] = found;
-    return found == room;
-}
-
-static PyObject *
-read_headers(PyObject *Py_UNUSED(module), PyObject *arguments)
-{
-    Py_buffer buffer, places, first, spans;
-    if (!PyArg_ParseTuple(arguments, "y*y*w*w*:read_headers", &buffer, &places, &first, &spans)) {
-        return NULL;
-    }
-    const Py_ssize_t size_bytes = sizeof(int64_t);
-    Py_ssize_t rows = places.len / size_bytes;
-    int are_sound = first.len / size_bytes == rows + 1
-        && read_all_headers(&buffer, places.buf, rows, first.buf, spans.buf, spans.len / size_bytes / 4);
-    PyBuffer_Release(&buffer);
-    PyBuffer_Release(&places);
-    PyBuffer_Release(&first);
-    PyBuffer_Release(&spans);
-    return none_or_error(are_sound, "the headers are not those that were found");
-}
-
 /* --- finding batches --------------------------------------------------------------------------------------- */
 
 /* A batch of magic 2 begins with an int64 offset and the int32 length of what follows; `kwire/protocol/record_batch.py`
@@ -352,9 +284,33 @@ has_right_checksum(const Py_buffer *data, PyObject *view, PyObject *checksum, Py
     return PyErr_Occurred() ? -1 : crc == written;
 }
 
-/* Fills in where they begin; answers how many they are, or -1. */
+/* What is said of a batch, in the order of `Batch`: where it begins, and what its header has. */
+enum {
+    POSITION, BASE_OFFSET, LENGTH, LEADER_EPOCH, MAGIC, CRC, ATTRIBUTES, LAST_OFFSET_DELTA, BASE_TIMESTAMP, MAX_TIMESTAMP,
+    PRODUCER_ID, PRODUCER_EPOCH, BASE_SEQUENCE, RECORD_COUNT, BATCH_NUMBERS
+};
+enum { BATCH_BYTES = BATCH_NUMBERS * sizeof(int64_t), CODEC_MASK = 7, LOG_APPEND_TIME_BIT = 8 };
+
+/* The sizes of those that the header has. */
+static const uint8_t SIZES_BYTES[] = {8, 4, 4, 1, 4, 2, 4, 8, 8, 8, 2, 4, 4};
+
+static void
+read_batch(const uint8_t *header, int64_t position, int64_t *numbers)
+{
+    numbers[POSITION] = position;
+    for (int nth = BASE_OFFSET; nth < BATCH_NUMBERS; nth++) {
+        uint64_t number = (uint64_t)(int8_t)*header++;
+        for (int left = SIZES_BYTES[nth - 1] - 1; left; left--) {
+            number = number << 8 | *header++;
+        }
+        numbers[nth] = (int64_t)number;
+    }
+    numbers[CRC] &= UINT32_MAX;
+}
+
+/* Answers how many they are, or -1. */
 static Py_ssize_t
-fill_positions(const Py_buffer *data, PyObject *view, PyObject *checksum, int64_t *positions, Py_ssize_t room)
+read_sound_batches(const Py_buffer *data, PyObject *view, PyObject *checksum, int64_t *numbers, Py_ssize_t room)
 {
     Py_ssize_t at = 0, end;
     for (Py_ssize_t nth = 0; nth < room; nth++, at = end) {
@@ -363,7 +319,7 @@ fill_positions(const Py_buffer *data, PyObject *view, PyObject *checksum, int64_
         if (is_sound <= 0) {
             return is_sound < 0 ? -1 : nth;
         }
-        positions[nth] = at;
+        read_batch((const uint8_t *)data->buf + at, at, numbers + nth * BATCH_NUMBERS);
     }
     return room;
 }
@@ -375,25 +331,24 @@ PyDoc_STRVAR(find_batches_doc,
 "    data: The record set.\n"
 "    checksum: Takes bytes, answers their CRC-32C; None: checksums are not looked at.\n\n"
 "Returns:\n"
-"    Where each of them begins, as the bytes of int64.");
+"    The bytes of int64, (batches, 14): where each of them begins, and the numbers of its header.");
 
 static PyObject *
-positions_of(const Py_buffer *data, PyObject *view, PyObject *checksum)
+batches_of(const Py_buffer *data, PyObject *view, PyObject *checksum)
 {
     Py_ssize_t room = 0;
     for (Py_ssize_t end = end_of_batch(data, 0); end >= 0; end = end_of_batch(data, end)) {
         room++;
     }
-    PyObject *bytes = PyBytes_FromStringAndSize(NULL, room * (Py_ssize_t)sizeof(int64_t));
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, room * BATCH_BYTES);
     if (bytes == NULL) {
         return NULL;
     }
-    int64_t *positions = (int64_t *)PyBytes_AsString(bytes);
-    Py_ssize_t found = fill_positions(data, view, checksum, positions, room);
+    char *numbers = PyBytes_AsString(bytes);
+    Py_ssize_t found = read_sound_batches(data, view, checksum, (int64_t *)numbers, room);
     PyObject *result = NULL;
     if (found >= 0) {
-        result = found == room ? Py_NewRef(bytes)
-                               : PyBytes_FromStringAndSize((char *)positions, found * (Py_ssize_t)sizeof(int64_t));
+        result = found == room ? Py_NewRef(bytes) : PyBytes_FromStringAndSize(numbers, found * BATCH_BYTES);
     }
     Py_DECREF(bytes);
     return result;
@@ -412,10 +367,268 @@ find_batches(PyObject *Py_UNUSED(module), PyObject *arguments)
         Py_XDECREF(view);
         return NULL;
     }
-    PyObject *positions = positions_of(&data, view, checksum);
+    PyObject *batches = batches_of(&data, view, checksum);
     PyBuffer_Release(&data);
     Py_DECREF(view);
-    return positions;
+    return batches;
+}
+
+/* Where the records of a batch end, if they begin there. One that has none, as compaction leaves it, has no payload. */
+static inline int64_t
+end_of_payload(const int64_t *batch)
+{
+    return batch[POSITION] + (batch[RECORD_COUNT] ? LOG_OVERHEAD_BYTES + batch[LENGTH] : HEADER_BYTES);
+}
+
+PyDoc_STRVAR(payloads_doc,
+"payloads(batches)\n--\n\n"
+"Args:\n"
+"    batches: From `find_batches`.\n\n"
+"Returns:\n"
+"    The bytes of int64, (3, batches), as `inflate` takes them: the codec of each, and where its payload begins and\n"
+"    ends. One without records is stored, and has no payload.");
+
+static PyObject *
+payloads(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer batches;
+    if (!PyArg_ParseTuple(arguments, "y*:payloads", &batches)) {
+        return NULL;
+    }
+    Py_ssize_t count = batches.len / BATCH_BYTES;
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, 3 * count * (Py_ssize_t)sizeof(int64_t));
+    if (bytes != NULL) {
+        int64_t *numbers = (int64_t *)PyBytes_AsString(bytes);
+        const int64_t *batch = batches.buf;
+        for (Py_ssize_t nth = 0; nth < count; nth++, batch += BATCH_NUMBERS) {
+            numbers[nth] = batch[RECORD_COUNT] ? batch[ATTRIBUTES] & CODEC_MASK : 0;
+            numbers[count + nth] = batch[POSITION] + HEADER_BYTES;
+            numbers[2 * count + nth] = end_of_payload(batch);
+        }
+    }
+    PyBuffer_Release(&batches);
+    return bytes;
+}
+
+PyDoc_STRVAR(sum_and_union_doc,
+"sum_and_union(batches, nth)\n--\n\n"
+"Args:\n"
+"    batches: From `find_batches`.\n"
+"    nth: Which of the numbers of each batch.\n\n"
+"Returns:\n"
+"    Their sum, and the bits that are set in any of them.");
+
+static PyObject *
+sum_and_union(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer batches;
+    Py_ssize_t nth;
+    if (!PyArg_ParseTuple(arguments, "y*n:sum_and_union", &batches, &nth)) {
+        return NULL;
+    }
+    uint64_t sum = 0, bits = 0;
+    int is_there = nth >= 0 && nth < BATCH_NUMBERS;
+    const int64_t *batch = batches.buf;
+    for (Py_ssize_t left = is_there ? batches.len / BATCH_BYTES : 0; left; left--, batch += BATCH_NUMBERS) {
+        sum += (uint64_t)batch[nth];
+        bits |= (uint64_t)batch[nth];
+    }
+    PyBuffer_Release(&batches);
+    if (!is_there) {
+        PyErr_Format(PyExc_ValueError, "a batch has no number %zd", nth);
+        return NULL;
+    }
+    return Py_BuildValue("LL", (long long)sum, (long long)bits);
+}
+
+/* --- reading records --------------------------------------------------------------------------------------- */
+
+/* The records of a batch, and what it says of all of them. */
+typedef struct {
+    int64_t start, end, count;
+    const int64_t *numbers;
+} BatchRecords;
+
+/* A record has seven bytes or more, so what is allocated for the records stays below the bytes there are. */
+static inline int
+can_have_records(const Py_buffer *buffer, const BatchRecords *batch)
+{
+    return batch->start >= 0 && batch->start <= batch->end && batch->end <= buffer->len && batch->count >= 0
+        && batch->count <= (batch->end - batch->start) / (LEAST_BODY_BYTES + 1);
+}
+
+/* The nth of them; `behind` says where each ends, if they were inflated, one behind the other. */
+static inline BatchRecords
+records_of_batch(const int64_t *batches, const int64_t *behind, Py_ssize_t nth)
+{
+    const int64_t *numbers = batches + nth * BATCH_NUMBERS;
+    int64_t start = behind == NULL ? numbers[POSITION] + HEADER_BYTES : nth ? behind[nth - 1] : 0;
+    int64_t end = behind == NULL ? end_of_payload(numbers) : behind[nth];
+    return (BatchRecords){start, end, numbers[RECORD_COUNT], numbers};
+}
+
+/* How many records there are; -1: a header says what cannot be. */
+static int64_t
+count_records(const Py_buffer *buffer, const int64_t *batches, const int64_t *behind, Py_ssize_t count)
+{
+    int64_t records = 0;
+    for (Py_ssize_t nth = 0; nth < count; nth++) {
+        BatchRecords batch = records_of_batch(batches, behind, nth);
+        if (!can_have_records(buffer, &batch) || batch.numbers[BASE_OFFSET] > GREATEST_OFFSET) {
+            return -1;
+        }
+        records += batch.count;
+    }
+    return records;
+}
+
+/* Whether all is sound: each batch ends with its last record. */
+static int
+read_records_of(const Py_buffer *buffer, const int64_t *batches, const int64_t *behind, Py_ssize_t count,
+                Columns *columns)
+{
+    int64_t row = 0;
+    for (Py_ssize_t nth = 0; nth < count; nth++) {
+        BatchRecords batch = records_of_batch(batches, behind, nth);
+        Place place = {buffer->buf, batch.start, batch.end};
+        for (int64_t last = row + batch.count; row < last; row++) {
+            if (!read_record(&place, columns, row)) {
+                return 0;
+            }
+        }
+        if (batch.count && place.at != batch.end) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* The headers of all records, which are sound: which is the first one of each record, and what `read_header` finds. */
+static void
+read_headers(const Py_buffer *buffer, const Columns *columns, int64_t *first)
+{
+    int64_t rows = columns->rows, room = columns->headers, found = 0, *spans = first + rows + 1;
+    for (int64_t row = 0; row < rows; row++) {
+        first[row] = found;
+        Place place = {buffer->buf, columns->fields[HEADERS_AT * rows + row], buffer->len};
+        int64_t headers = 0;
+        read_varint(&place, VARINT_BYTES, &headers);
+        for (; headers > 0; headers--, found++) {
+            int64_t *span = spans + found;
+            read_header(&place, span, span + room, span + 2 * room, span + 3 * room);
+        }
+    }
+    first[rows] = found;
+}
+
+static PyObject *
+headers_of_all(const Py_buffer *buffer, const Columns *columns)
+{
+    if (!columns->headers) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *made = room_for((columns->rows + 1 + 4 * columns->headers) * (int64_t)sizeof(int64_t));
+    if (made != NULL) {
+        read_headers(buffer, columns, (int64_t *)PyByteArray_AsString(made));
+    }
+    return made;
+}
+
+/* Deltas become times and offsets, and what a batch says once is said of each record: leader epoch (int32) and timestamp
+   type (int8) take the place of the last column. Whether the offsets ascend. */
+static int
+finish_columns(const int64_t *batches, const int64_t *behind, Py_ssize_t count, const Columns *columns)
+{
+    int64_t rows = columns->rows, row = 0, last_offset = INT64_MIN;
+    int64_t *timestamps = columns->fields + TIMESTAMP_DELTA * rows, *offsets = columns->fields + OFFSET_DELTA * rows;
+    int32_t *epochs = (int32_t *)(columns->fields + HEADERS_AT * rows);
+    int8_t *types = (int8_t *)(epochs + rows);
+    for (Py_ssize_t nth = 0; nth < count; nth++) {
+        BatchRecords batch = records_of_batch(batches, behind, nth);
+        const int64_t *numbers = batch.numbers;
+        /* KIP-32: all records of the batch have the time the broker appended it, its max timestamp. */
+        int is_appended = (numbers[ATTRIBUTES] & LOG_APPEND_TIME_BIT) != 0;
+        for (int64_t end = row + batch.count; row < end; row++) {
+            offsets[row] = (int64_t)((uint64_t)numbers[BASE_OFFSET] + (uint64_t)offsets[row]);
+            uint64_t created = (uint64_t)numbers[BASE_TIMESTAMP] + (uint64_t)timestamps[row];
+            timestamps[row] = is_appended ? numbers[MAX_TIMESTAMP] : (int64_t)created;
+            epochs[row] = (int32_t)numbers[LEADER_EPOCH];
+            types[row] = (int8_t)is_appended;
+            if (offsets[row] <= last_offset) {
+                return 0;
+            }
+            last_offset = offsets[row];
+        }
+    }
+    return 1;
+}
+
+PyDoc_STRVAR(read_records_doc,
+"read_records(buffer, batches, behind, most_headers)\n--\n\n"
+"Read the records of some batches.\n\n"
+"Args:\n"
+"    buffer: The bytes.\n"
+"    batches: From `find_batches`.\n"
+"    behind: int64, where the records of each end, if they were inflated; None: they lie in their batch.\n"
+"    most_headers: Of one record; one with more is not sound.\n\n"
+"Returns:\n"
+"    None: something is not sound, or the offsets do not ascend. Else how many records and headers there are, and\n"
+"    the bytes of int64, (7, records): timestamps, offsets, key starts, key lengths, value starts, value lengths, and in\n"
+"    the last one the leader epochs (int32) and, behind them, the timestamp types (int8). If there are headers, int64\n"
+"    behind them: which is the first one of each record, one more, and of all key starts, key lengths, value starts,\n"
+"    value lengths; None if there are none.");
+
+static PyObject *
+read_all_records(const Py_buffer *buffer, const int64_t *batches, const int64_t *behind, Py_ssize_t count,
+                 int64_t most_headers)
+{
+    int64_t rows = count_records(buffer, batches, behind, count);
+    if (rows < 0) {
+        return Py_NewRef(Py_None);
+    }
+    PyObject *made = room_for(rows * FIELDS * (int64_t)sizeof(int64_t)), *headers = NULL, *result = NULL;
+    if (made == NULL) {
+        return NULL;
+    }
+    Columns columns = {(int64_t *)PyByteArray_AsString(made), rows, most_headers, 0};
+    if (!read_records_of(buffer, batches, behind, count, &columns)) {
+        result = Py_NewRef(Py_None);
+    }
+    else if ((headers = headers_of_all(buffer, &columns)) != NULL) {
+        result = !finish_columns(batches, behind, count, &columns) ? Py_NewRef(Py_None)
+            : Py_BuildValue("LLOO", (long long)rows, (long long)columns.headers, made, headers);
+    }
+    Py_XDECREF(headers);
+    Py_DECREF(made);
+    return result;
+}
+
+static PyObject *
+read_records(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer, batches, behind;
+    PyObject *object;
+    long long most_headers;
+    if (!PyArg_ParseTuple(arguments, "y*y*OL:read_records", &buffer, &batches, &object, &most_headers)) {
+        return NULL;
+    }
+    PyObject *result = NULL;
+    Py_ssize_t count = batches.len / BATCH_BYTES;
+    if (object == Py_None) {
+        result = read_all_records(&buffer, batches.buf, NULL, count, most_headers);
+    }
+    else if (PyObject_GetBuffer(object, &behind, PyBUF_SIMPLE) == 0) {
+        if (behind.len == count * (Py_ssize_t)sizeof(int64_t)) {
+            result = read_all_records(&buffer, batches.buf, behind.buf, count, most_headers);
+        }
+        else {
+            PyErr_Format(PyExc_ValueError, "%zd batches, and %zd bytes that say where they end", count, behind.len);
+        }
+        PyBuffer_Release(&behind);
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&batches);
+    return result;
 }
 
 /* --- inflating --------------------------------------------------------------------------------------------- */
@@ -1340,6 +1553,69 @@ gather(PyObject *Py_UNUSED(module), PyObject *arguments)
     return none_or_error(have_room, "fields lie outside of the buffer, or are not as large as their room");
 }
 
+PyDoc_STRVAR(copies_doc,
+"copies(buffer, starts, lengths)\n--\n\n"
+"Args:\n"
+"    buffer: The bytes.\n"
+"    starts, lengths: int64, one for each field; a negative length is null.\n\n"
+"Returns:\n"
+"    A list: each field as bytes, or None.\n\n"
+"Raises:\n"
+"    ValueError: A field lies outside of the buffer.");
+
+/* Whether these bytes lie in the buffer; a negative length is null, and lies nowhere. */
+static int
+lie_inside(const Py_buffer *buffer, int64_t start, int64_t length)
+{
+    if (length < 0 || (start >= 0 && start <= buffer->len - length)) {
+        return 1;
+    }
+    PyErr_SetString(PyExc_ValueError, "a field lies outside of the buffer");
+    return 0;
+}
+
+static PyObject *
+copy_of(const Py_buffer *buffer, int64_t start, int64_t length)
+{
+    if (!lie_inside(buffer, start, length)) {
+        return NULL;
+    }
+    return length < 0 ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize((const char *)buffer->buf + start, length);
+}
+
+static PyObject *
+list_of_copies(const Py_buffer *buffer, const int64_t *starts, const int64_t *lengths, Py_ssize_t count)
+{
+    PyObject *list = PyList_New(count);
+    for (Py_ssize_t nth = 0; list != NULL && nth < count; nth++) {
+        PyObject *copy = copy_of(buffer, starts[nth], lengths[nth]);
+        if (copy == NULL || PyList_SetItem(list, nth, copy) < 0) {
+            Py_CLEAR(list);
+        }
+    }
+    return list;
+}
+
+static PyObject *
+copies(PyObject *Py_UNUSED(module), PyObject *arguments)
+{
+    Py_buffer buffer, starts, lengths;
+    if (!PyArg_ParseTuple(arguments, "y*y*y*:copies", &buffer, &starts, &lengths)) {
+        return NULL;
+    }
+    PyObject *list = NULL;
+    if (starts.len == lengths.len) {
+        list = list_of_copies(&buffer, starts.buf, lengths.buf, starts.len / (Py_ssize_t)sizeof(int64_t));
+    }
+    else {
+        PyErr_SetString(PyExc_ValueError, "as many starts as lengths are wanted");
+    }
+    PyBuffer_Release(&buffer);
+    PyBuffer_Release(&starts);
+    PyBuffer_Release(&lengths);
+    return list;
+}
+
 /* --- making records ---------------------------------------------------------------------------------------- */
 
 /* What records are made from: these buffers, and behind them what is the same for all. Those of headers are last. */
@@ -1563,34 +1839,11 @@ records_new(PyTypeObject *type, PyObject *arguments, PyObject *Py_UNUSED(names))
     return (PyObject *)records;
 }
 
-/* Whether these bytes lie in the buffer; a negative length is null, and lies nowhere. */
-static int
-lie_inside(const RecordIterator *records, int64_t start, int64_t length)
-{
-    if (length < 0 || (start >= 0 && start <= records->columns[BYTES].len - length)) {
-        return 1;
-    }
-    PyErr_SetString(PyExc_ValueError, "a field lies outside of the buffer");
-    return 0;
-}
-
-static PyObject *
-copied(const RecordIterator *records, int64_t start, int64_t length)
-{
-    if (!lie_inside(records, start, length)) {
-        return NULL;
-    }
-    if (length < 0) {
-        return Py_NewRef(Py_None);
-    }
-    return PyBytes_FromStringAndSize(BYTES_AT(records, start), length);
-}
-
 /* A key or a value: the bytes, or what was made of them. */
 static PyObject *
 field_of(const RecordIterator *records, PyObject *deserialized, int64_t start, int64_t length)
 {
-    return deserialized == NULL ? copied(records, start, length)
+    return deserialized == NULL ? copy_of(&records->columns[BYTES], start, length)
         : PySequence_GetItem(deserialized, records->row - records->start);
 }
 
@@ -1702,7 +1955,8 @@ header_at(RecordIterator *records, int64_t at, Py_ssize_t nth, int *is_last)
     int64_t value_start = NUMBER(records, HEADER_VALUE_STARTS, int64_t, at);
     int64_t value_length = NUMBER(records, HEADER_VALUE_LENGTHS, int64_t, at);
     key_length = key_length < 0 ? 0 : key_length;
-    if (!lie_inside(records, key_start, key_length) || !lie_inside(records, value_start, value_length)) {
+    const Py_buffer *bytes = &records->columns[BYTES];
+    if (!lie_inside(bytes, key_start, key_length) || !lie_inside(bytes, value_start, value_length)) {
         return NULL;
     }
     const char *key = BYTES_AT(records, key_start), *value = value_length < 0 ? NULL : BYTES_AT(records, value_start);
@@ -1713,7 +1967,7 @@ header_at(RecordIterator *records, int64_t at, Py_ssize_t nth, int *is_last)
     if (*is_last) {
         return Py_NewRef(same->header);
     }
-    PyObject *header = new_header(records, same, key, key_length, copied(records, value_start, value_length));
+    PyObject *header = new_header(records, same, key, key_length, copy_of(bytes, value_start, value_length));
     if (header != NULL) {
         Py_XDECREF(same->header);
         *same = (SameHeader){key, value, key_length, value_length, Py_NewRef(header)};
@@ -1861,7 +2115,7 @@ static PyType_Spec records_spec = {
 
 /* Raised with each change of what is taken or answered here, and in `kwire/speedups.py`: a clone that is brought up to
    date may have an older binary. */
-enum { FORM = 6 };
+enum { FORM = 7 };
 
 /* Whether tuples keep their hash is not in the stable part of the API; how large they are is. */
 static int
@@ -1919,11 +2173,14 @@ fill_module(PyObject *module)
 }
 
 static PyMethodDef methods[] = {
-    {"read_fields", read_fields, METH_VARARGS, read_fields_doc},
-    {"read_headers", read_headers, METH_VARARGS, read_headers_doc},
+    {"room", room, METH_VARARGS, room_doc},
     {"find_batches", find_batches, METH_VARARGS, find_batches_doc},
+    {"sum_and_union", sum_and_union, METH_VARARGS, sum_and_union_doc},
+    {"payloads", payloads, METH_VARARGS, payloads_doc},
+    {"read_records", read_records, METH_VARARGS, read_records_doc},
     {"inflate", inflate, METH_VARARGS, inflate_doc},
     {"gather", gather, METH_VARARGS, gather_doc},
+    {"copies", copies, METH_VARARGS, copies_doc},
     {NULL, NULL, 0, NULL},
 };
 

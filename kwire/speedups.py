@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 VARIABLE = "KWIRE_WITHOUT_SPEEDUPS"
-FORM = 6
+FORM = 7
 """The version of the module that this code can use: a clone may hold one that was compiled before an update."""
 
 
@@ -30,6 +30,12 @@ def _loaded() -> ModuleType | None:
 
 module = _loaded()
 """None: it was not built, or is not wanted."""
+
+
+def room(size_bytes: int) -> bytearray:
+    """Memory with anything in it: what is not filled with zeros is mapped by the system when bytes come in."""
+    made: bytearray = bytearray(size_bytes) if module is None else module.room(size_bytes)
+    return made
 
 
 def status() -> str:

@@ -378,10 +378,11 @@ def _is_due(chunk: PartitionRecords[K, V], view: AssignmentView) -> bool:
 
 def _row_of(record: Record[K, V], chunk: PartitionRecords[K, V]) -> int | None:
     """Where the record is in the chunk."""
-    offsets = chunk.columns.offsets
-    if chunk.topic_partition != (record.topic, record.partition) or not len(offsets):
+    columns = chunk.columns
+    if chunk.topic_partition != (record.topic, record.partition) or not len(columns):
         return None
-    return int(offsets.searchsorted(record.offset)) if offsets[0] <= record.offset <= offsets[-1] else None
+    is_inside = columns.first_offset <= record.offset <= columns.last_position[0]
+    return columns.row_of(record.offset) if is_inside else None
 
 
 def _parted(

@@ -18,9 +18,9 @@ from kwire.fetching.columns import Records
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.deserializing import Deserializers
-from kwire.fetching.loading import begin_loading
+from kwire.fetching.loading import DECODING
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
+from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V
 
 if TYPE_CHECKING:
     from kwire.fetching.open_fetch import OpenFetch
@@ -78,7 +78,7 @@ class Polling(Generic[K, V]):
         self.tell_return()
         self._mailbox.polled_at_ms = NEVER_MS
         try:
-            begin_loading()
+            DECODING.begin()
             yield Wait(seen, deadline, is_idle=True)
         finally:
             self._mailbox.polled_at_ms = monotonic_ms()
@@ -253,9 +253,7 @@ class Polling(Generic[K, V]):
                 firsts.setdefault(chunk.epoch, chunk)
         for epoch in {chunk.epoch for chunk, *_ in self._delivery.pending if chunk.failures}:
             first = firsts[epoch]
-            leader_epoch = leader_epoch_or_none(int(first.columns.leader_epochs[0]))
-            position = OffsetAndMetadata(int(first.columns.offsets[0]), leader_epoch=leader_epoch)
-            yield first.topic_partition, position, epoch
+            yield first.topic_partition, first.first_position, epoch
 
     def seek_in_buffer(self, tp: TopicPartition, position: OffsetAndMetadata) -> bool:
         """Whether the next record to be returned is buffered, and the position has gone there. Any other seek drops the

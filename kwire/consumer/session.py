@@ -41,7 +41,7 @@ from kwire.consumer.whole_topics import WholeTopics
 from kwire.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
 from kwire.events import Assign, EnforceRebalance, GetCatchUp, GetClientInstanceId, Subscribe, Unsubscribe
 from kwire.fetching.columns import Records
-from kwire.fetching.loading import finish_loading
+from kwire.fetching.loading import DECODING
 from kwire.model import CatchUpProgress, ConsumerGroupMetadata, K, SubscriptionPattern, TopicPartition, V
 
 if TYPE_CHECKING:
@@ -272,7 +272,7 @@ class ConsumerSession(Generic[K, V]):
                 self.link.mailbox.polls_in_a_row.returns(monotonic_ms())
                 self._check_reachable()
                 if not self._gives_way:
-                    finish_loading()  # it has waited in vain, so that the next poll's records need not
+                    DECODING.finish()  # it has waited in vain, so that the next poll's records need not
                 return records
             yield from self.polling.wait(seen, self.whole_topics.sooner(self.callbacks.sooner(deadline)))
 

@@ -216,8 +216,8 @@ def _append_in_context(
 
 def _position_of(chunk: PartitionRecords[bytes, bytes], row: int) -> OffsetAndMetadata:
     """The row's offset as a position, with the leader epoch of the record in front of it (KIP-320)."""
-    epoch = None if row == 0 else leader_epoch_or_none(int(chunk.columns.leader_epochs[row - 1]))
-    return OffsetAndMetadata(int(chunk.columns.offsets[row]), leader_epoch=epoch)
+    epoch = None if row == 0 else leader_epoch_or_none(chunk.columns.epoch_at(row - 1))
+    return OffsetAndMetadata(chunk.columns.offset_at(row), leader_epoch=epoch)
 
 
 def _to_use_again(why: Failure) -> str:

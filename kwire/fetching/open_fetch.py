@@ -17,7 +17,8 @@ from kwire.fetching.transactions import visible_batches
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
 from kwire.protocol.record_batch import Batch, next_sound_offset
 from kwire.protocol.record_batch_columns import column, payload_bytes, read_batches
-from kwire.protocol.record_columns import RecordColumns, empty_columns
+from kwire.protocol.record_columns import RecordColumns
+from kwire.protocol.record_packed import empty_columns
 from kwire.protocol.record_payloads import can_be_ahead, inflation_of
 from kwire.protocol.records import decode_available
 
@@ -196,11 +197,10 @@ class OpenFetch:
         """Go on at another record that is decoded, be it one that was collected; the position there. None, and nothing
         has changed, if that offset is not among those that are decoded, or may be of another log (KIP-320)."""
         _, batches, error, columns, decoded, _, size_bytes = self.progress
-        offsets = columns.offsets
-        if not len(offsets) or not offsets[0] <= wanted.offset <= offsets[-1] + 1:
+        if not len(columns) or not columns.first_offset <= wanted.offset <= columns.last_position[0] + 1:
             return None
-        row = int(offsets.searchsorted(wanted.offset))
-        epoch = leader_epoch_or_none(int(columns.leader_epochs[row - 1])) if row else None
+        row = columns.row_of(wanted.offset)
+        epoch = leader_epoch_or_none(columns.epoch_at(row - 1)) if row else None
         if wanted.leader_epoch not in {None, epoch}:
             return None
         position = OffsetAndMetadata(wanted.offset, leader_epoch=epoch)
@@ -218,11 +218,8 @@ class OpenFetch:
         )
         stop = self.fetch.stop_offset
         columns = decoded.columns if stop is None else _in_front_of(decoded.columns, stop)
-        # Batches are stored whole: the first may begin before the position. Looking first saves a call that lets go of
-        # the interpreter, which the network thread then takes.
-        position = at.position.offset
-        is_before = len(columns) and columns.first_offset < position
-        row = int(columns.offsets.searchsorted(position)) if is_before else 0
+        # Batches are stored whole: the first may begin before the position.
+        row = columns.row_of(at.position.offset)
         size_bytes = _size_bytes(at.batches, decoded)
         if decoded.error is not None:
             return CollectProgress(at.position, (), decoded.error, columns, len(columns), row, size_bytes)
@@ -244,7 +241,7 @@ def _in_order(decoded: Decoded) -> Decoded:
     good = columns.rows_in_order()
     if good == len(columns):
         return decoded
-    last, first = (columns.slice(row, row + 1).first_offset for row in (good - 1, good))
+    last, first = columns.offset_at(good - 1), columns.offset_at(good)
     error = CorruptRecordError(f"a record of offset {first} stands behind one of offset {last}", offset=last)
     return decoded._replace(columns=columns.slice(0, good), error=error, rest=None)
 
@@ -262,10 +259,7 @@ def _size_bytes(batches: Sequence[Batch], decoded: Decoded) -> int:
 
 def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:
     """A batch is stored whole, and may reach beyond the stop."""
-    offsets = columns.offsets
-    if not len(offsets) or offsets[-1] < stop:
-        return columns
-    return columns.slice(0, int(offsets.searchsorted(stop)))
+    return columns.slice(0, columns.row_of(stop))
 
 
 def _first_from(batches: Sequence[Batch], stop: int) -> int:

@@ -69,12 +69,17 @@ class PartitionRecords(Generic[K, V]):
         """What is told of these records once the application is through with them."""
         return self.topic_partition, self.epoch, self.next
 
+    @property
+    def first_position(self) -> OffsetAndMetadata:
+        """Where the first record is. There must be one."""
+        return OffsetAndMetadata(self.columns.first_offset, leader_epoch=leader_epoch_or_none(self.columns.epoch_at(0)))
+
     def position_behind(self, row: int) -> OffsetAndMetadata:
         """What to commit once the record in this row is processed."""
         if row + 1 == len(self):
             return self.next
-        epoch = leader_epoch_or_none(int(self.columns.leader_epochs[row]))
-        return OffsetAndMetadata(int(self.columns.offsets[row]) + 1, leader_epoch=epoch)
+        epoch = leader_epoch_or_none(self.columns.epoch_at(row))
+        return OffsetAndMetadata(self.columns.offset_at(row) + 1, leader_epoch=epoch)
 
     def behind(self, row: int) -> PartitionRecords[K, V]:
         """The records behind the one in this row."""

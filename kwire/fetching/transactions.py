@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from kwire.errors import CorruptRecordError
 from kwire.protocol.record_batch import CONTROL_BIT, TRANSACTIONAL_BIT
-from kwire.protocol.record_batch_columns import choose, column, without_control_batches
+from kwire.protocol.record_batch_columns import choose, numbers_of, without_control_batches
 from kwire.protocol.records import ControlType, read_control
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _committed(
     aborting: set[int] = set()
     visible: list[int] = []
     fields = ("attributes", "producer_id", "base_offset", "last_offset_delta")
-    headers = zip(*(column(batches, field).tolist() for field in fields), strict=True)
+    headers = zip(*(numbers_of(batches, field) for field in fields), strict=True)
     for index, (attributes, producer_id, base_offset, last_offset_delta) in enumerate(headers):
         while starting and starting[0][1] <= base_offset + last_offset_delta:
             aborting.add(starting.popleft()[0])

@@ -14,7 +14,7 @@ from typing import Generic
 from kwire.consumer.position_calls import PositionCalls
 from kwire.consumer.sync import Consumer
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.model import Cursor, K, OffsetAndMetadata, TopicPartition, V, leader_epoch_or_none
+from kwire.model import Cursor, K, TopicPartition, V
 from kwire.processing.buffer_usage import BufferUsage, Usage
 from kwire.processing.options import ProcessorOptions
 from kwire.processing.sources import LagOf, Source, partition_of
@@ -80,13 +80,10 @@ class Backpressure(Generic[K, V]):
             if first is None:  # only a position, behind what nobody may see
                 self._positions.pass_again(run[-1])
                 continue
-            cursor, columns = first.cursor, first.columns
-            epoch = leader_epoch_or_none(int(columns.leader_epochs[0]))
-            position = OffsetAndMetadata(int(columns.offsets[0]), leader_epoch=epoch)
-            if cursor is Cursor.MAIN:
-                self._consumer.seek(tp, position)
+            if first.cursor is Cursor.MAIN:
+                self._consumer.seek(tp, first.first_position)
             else:
-                self._positions.redeliver(tp, position, run[-1].next.offset)
+                self._positions.redeliver(tp, first.first_position, run[-1].next.offset)
 
     def forget(self, partitions: Collection[TopicPartition]) -> None:
         """Forget the holds of these, which are not assigned any more."""

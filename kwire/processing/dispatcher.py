@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import count, groupby
 from operator import itemgetter
 from queue import Empty
-from typing import Generic, cast
+from typing import Generic
 
 from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.consumer.host import Queue, current_host
@@ -221,11 +221,11 @@ class Dispatcher(Generic[K, V]):
         """A poll returned these."""
         columns = chunk.columns
         source = self._completion.source_of(chunk.topic_partition, chunk.cursor, chunk.epoch)
-        offsets = cast("list[int]", columns.offsets.tolist())
+        offsets = columns.offset_list()
         first = offsets[0] if offsets else chunk.next.offset
         for superseded in self._completion.overtaken(source, first, chunk.next.offset):
             self._forget(*superseded)
-        wanted = self._completion.deliver(source, offsets, columns.leader_epochs.tolist, chunk.next, chunk.epoch)
+        wanted = self._completion.deliver(source, offsets, columns.epoch_list, chunk.next, chunk.epoch)
         makes_late = self.sizer.makes_late and not self._is_held_up
         records: Sequence[Record[K, V]]
         if chunk.failures:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import cast, overload
+from typing import overload
 
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import K, Record, TopicPartition, V
@@ -76,8 +76,7 @@ class LazyRecords(Sequence[Record[K, V]]):
 
     def offsets(self) -> list[int]:
         if self._offsets is None:
-            parts = (cast("list[int]", chunk.columns.offsets.tolist()) for chunk in self._chunks)
-            self._offsets = list(chain.from_iterable(parts))
+            self._offsets = list(chain.from_iterable(chunk.columns.offset_list() for chunk in self._chunks))
         return self._offsets
 
     def keys(self) -> Sequence[K | None]:
@@ -88,8 +87,7 @@ class LazyRecords(Sequence[Record[K, V]]):
     def size_bytes(self) -> int:
         """The bytes of keys and values, as the records would say: -1 for a null."""
         if self._size_bytes is None:
-            columns = [chunk.columns for chunk in self._chunks]
-            self._size_bytes = sum(int(each.key_lengths.sum()) + int(each.value_lengths.sum()) for each in columns)
+            self._size_bytes = sum(chunk.columns.size_bytes() for chunk in self._chunks)
         return self._size_bytes
 
 

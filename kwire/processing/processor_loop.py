@@ -221,7 +221,7 @@ class ProcessorLoop(Generic[K, V]):
         too_soon: list[PartitionRecords[K, V]] = []
         for chunk in records.chunks():
             if self._skipper.remembers and len(chunk):
-                self._skipper.delivered(chunk.topic_partition, int(chunk.columns.offsets[0]), chunk.next.offset)
+                self._skipper.delivered(chunk.topic_partition, chunk.columns.first_offset, chunk.next.offset)
             if self._ending.is_draining or chunk.topic_partition in closed:
                 too_soon.append(chunk)
             else:

@@ -23,8 +23,8 @@ from kwire.protocol.zstd_library import ZstdError, inflate_zstd
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kwire.protocol.compression_buffer import Room
     from kwire.protocol.compression_frames import Lz4Block
-    from kwire.protocol.record_varints import Octets
 
 Bytes: TypeAlias = bytes | memoryview
 
@@ -171,7 +171,7 @@ def _lz4(target: InflationBuffer, data: Bytes, limit_bytes: int, *, fix_checksum
         return
     frame = lz4_frame(data, fix_checksum=fix_checksum)
     if frame.blocks is None:
-        inflate: Callable[[Octets], int] = partial(cramjam.lz4.decompress_into, frame.data)
+        inflate: Callable[[Room], int] = partial(cramjam.lz4.decompress_into, frame.data)
     else:
         # Block by block is four times as fast as a whole frame (measured), which is staged through two more buffers.
         inflate = partial(_inflate_lz4_blocks, frame.data, frame.blocks, frame.block_bytes)
@@ -185,12 +185,12 @@ def _lone_lz4_block(target: InflationBuffer, block: memoryview, bound_bytes: int
         raise CorruptRecordError(f"undecodable lz4 payload: {error}") from error
 
 
-def _lz4_block(block: memoryview, room: Octets, most_bytes: int) -> int:
+def _lz4_block(block: memoryview, room: Room, most_bytes: int) -> int:
     # Numpy says to type checkers that an array is a buffer only from Python 3.12 on.
     return cramjam.lz4.decompress_block_into(block, room, most_bytes)  # type: ignore[arg-type]
 
 
-def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: int, room: Octets) -> int:
+def _inflate_lz4_blocks(data: Bytes, blocks: Sequence[Lz4Block], block_bytes: int, room: Room) -> int:
     view = memoryview(data)
     room_bytes = len(room)
     written = 0
@@ -217,7 +217,7 @@ def _zstd(target: InflationBuffer, data: Bytes, limit_bytes: int) -> None:
 
 
 def _inflate_bounded(
-    target: InflationBuffer, name: str, inflate: Callable[[Octets], int], bound_bytes: int, limit_bytes: int
+    target: InflationBuffer, name: str, inflate: Callable[[Room], int], bound_bytes: int, limit_bytes: int
 ) -> None:
     """Inflate into room for `bound_bytes`, the most that the blocks can become, or for the limit, if that is less: then
     a payload that is too large fails."""
@@ -229,7 +229,7 @@ def _inflate_bounded(
         raise CorruptRecordError(f"{_too_large(name, limit_bytes).problem}, or damaged: {error.problem}") from error
 
 
-def _inflate(target: InflationBuffer, name: str, inflate: Callable[[Octets], int], bound_bytes: int) -> None:
+def _inflate(target: InflationBuffer, name: str, inflate: Callable[[Room], int], bound_bytes: int) -> None:
     try:
         target.take(inflate, bound_bytes)
     except (cramjam.DecompressionError, ZstdError) as error:

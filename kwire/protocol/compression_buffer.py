@@ -7,14 +7,13 @@ anybody has it; what is kept beyond that is bounded. Called by `compression.py` 
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeAlias
 
 from kwire.interpreter_lock import is_free_threaded
+from kwire.lazy_numpy import np
+from kwire.speedups import room
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,43 +21,60 @@ if TYPE_CHECKING:
     from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_varints import Octets
 
+Room: TypeAlias = "memoryview | Octets"
+
 # Enough for a portion of a fetch (see `fetching/open_fetch.py`) with a large batch at its end.
 _MAX_KEPT_BYTES = 8 * 1024 * 1024
-# Taking and giving back are atomic, and each buffer has its memory to itself: consumers in several threads may share.
-_spare: deque[Octets] = deque(maxlen=2)
+# What was used last, some of which others may still have. Taking and giving back are atomic, and each buffer has its
+# memory to itself: consumers in several threads may share.
+_kept: deque[bytearray] = deque(maxlen=4)
 
 
-def _keep(memory: Octets) -> None:
-    if len(memory) <= _MAX_KEPT_BYTES:
-        _spare.append(memory)
+def _spare() -> bytearray | None:
+    """Memory that nobody has any more; of several what was used last, which lies in the processor's cache."""
+    found, in_use = None, []
+    with suppress(IndexError):  # there is no more
+        while not _is_free(found := _kept.pop()):
+            in_use.append(found)
+            found = None
+    _kept.extend(reversed(in_use))
+    return found
+
+
+def _is_free(memory: bytearray) -> bool:
+    """Its size cannot change while somebody has a view of it."""
+    try:
+        memory.append(memory.pop())
+    except BufferError:
+        return False
+    return True
 
 
 class InflationBuffer:
     """Grows as payloads come in; `finish` answers all of them as one stretch of bytes."""
 
     def __init__(self) -> None:
-        self._memory: Octets = np.empty(0, dtype=np.uint8)
+        self._memory = bytearray()
         self._used_bytes = 0
 
     def __len__(self) -> int:
         return self._used_bytes
 
-    def take(self, inflate: Callable[[Octets], int], bound_bytes: int) -> None:
+    def take(self, inflate: Callable[[Room], int], bound_bytes: int) -> None:
         """Let `inflate` write into `bound_bytes` of room behind what is there, and tell how much it has written.
 
         When it raises, nothing is taken.
         """
         self.took(inflate(self.room(bound_bytes)))
 
-    def room(self, bound_bytes: int) -> Octets:
-        """Room for `bound_bytes` behind what is there. It is not taken before `took` is called.
-
-        An array, and no memoryview: where the interpreter has no lock, cramjam does not write into one.
-        """
+    def room(self, bound_bytes: int) -> Room:
+        """Room for `bound_bytes` behind what is there. It is not taken before `took` is called."""
         behind = self._used_bytes + bound_bytes
         if behind > len(self._memory):
             self._grow(behind)
-        return self._memory[self._used_bytes : behind]
+        # Where the interpreter has no lock, cramjam does not write into a memoryview.
+        whole = np.frombuffer(self._memory, dtype=np.uint8) if is_free_threaded() else memoryview(self._memory)
+        return whole[self._used_bytes : behind]
 
     def took(self, size_bytes: int) -> None:
         """`size_bytes` have been written into the room that was asked for last."""
@@ -71,25 +87,21 @@ class InflationBuffer:
         Without the interpreter's lock it is always a copy: a `Processor`'s workers slice it at the same time, which is
         not safe with a memoryview.
         """
-        memory, used = self._memory, self._memory[: self._used_bytes]
-        self._memory = np.empty(0, dtype=np.uint8)
+        memory, used = self._memory, memoryview(self._memory)[: self._used_bytes].toreadonly()
+        self._memory = bytearray()
         self._used_bytes = 0
-        if 2 * len(used) < len(memory) or is_free_threaded():
-            taken = used.tobytes()
-            _keep(memory)
-            return taken
-        # Slices of `used.data` keep `used` alive, so the memory is not used again before. Slices of the array `used`
-        # would keep `memory` alone alive.
-        weakref.finalize(used, _keep, memory).atexit = False
-        return used.data.toreadonly()
+        is_copied = 2 * len(used) < len(memory) or is_free_threaded()
+        taken = used.tobytes() if is_copied else used
+        if 0 < len(memory) <= _MAX_KEPT_BYTES:
+            _kept.append(memory)
+        return taken
 
     def _grow(self, needed_bytes: int) -> None:
-        if not len(self._memory) and _spare:
-            with suppress(IndexError):  # another thread was sooner
-                self._memory = _spare.pop()
-            if needed_bytes <= len(self._memory):
-                return
-        # Doubling, so that what is copied along stays below what is inflated. Not a bytearray: it would be cleared.
-        larger = np.empty(max(needed_bytes, 2 * self._used_bytes), dtype=np.uint8)
-        larger[: self._used_bytes] = self._memory[: self._used_bytes]
+        spare = None if self._memory else _spare()
+        if spare is not None and needed_bytes <= len(spare):
+            self._memory = spare
+            return
+        # Doubling, so that what is copied along stays below what is inflated.
+        larger = room(max(needed_bytes, 2 * self._used_bytes))
+        larger[: self._used_bytes] = memoryview(self._memory)[: self._used_bytes]
         self._memory = larger

@@ -21,6 +21,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersionsResponse
 from kwire.protocol.messages.fetch import FetchRequest
 from kwire.protocol.messages.headers import RequestHeader, ResponseHeader
+from kwire.speedups import room
 
 if TYPE_CHECKING:
     from kwire.protocol.schema import Message, Request
@@ -38,9 +39,6 @@ MAX_LOGIN_ANSWER_BYTES = 512 * 1024
 
 SMALL_BUFFER_BYTES = 64 * 1024
 """As much as one read usually brings, and more than any answer that is not a Fetch or a large Metadata."""
-
-NUMPY_FROM_BYTES = 1024 * 1024
-"""From this size on memory comes from numpy, which does not fill it with zeros. For less that saves no time."""
 
 LENGTH_BYTES = 4
 CORRELATION_ID_BYTES = 4
@@ -220,7 +218,7 @@ class Framing:
 
     def _begin_large(self, size_bytes: int, head: memoryview) -> None:
         self.last_was_large = True
-        self._large = _room_for(size_bytes)
+        self._large = memoryview(room(size_bytes))
         self._large[: len(head)] = head
         self._large_filled = len(head)
 
@@ -262,16 +260,6 @@ class Framing:
         answer = Answer(waiting.request, version, response, waiting.sender, LENGTH_BYTES + len(frame))
         self._in_flight.popleft()
         return answer
-
-
-def _room_for(size_bytes: int) -> memoryview:
-    """Memory for a large frame. If it is not filled with zeros, the system maps its pages when the bytes come in; that
-    is within a call that lets go of the interpreter."""
-    if size_bytes < NUMPY_FROM_BYTES:
-        return memoryview(bytearray(size_bytes))
-    import numpy as np  # such an answer holds records, and is decoded with it
-
-    return np.empty(size_bytes, dtype=np.uint8).data
 
 
 def _response_version(expected: type[Message], version: int, body: memoryview) -> int:

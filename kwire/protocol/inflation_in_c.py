@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from kwire import speedups
 from kwire.interpreter_lock import is_free_threaded
 from kwire.processors import usable_processors
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from kwire.protocol.compression import Bytes
     from kwire.protocol.compression_buffer import InflationBuffer
     from kwire.protocol.compression_frames import Lz4Frames
-    from kwire.protocol.record_varints import Ints
 
 # How much room many payloads take is not known before. Text and JSON inflate to two or three times as much.
 _LIKELY_RATIO = 3
@@ -39,7 +36,7 @@ class InflationInC:
     Args:
         frames: What lz4 frames begin with here.
         data: Holds the payloads.
-        payloads: int64, (3, payloads): the codec of each, and where it starts and ends.
+        payloads: The codecs of all of them, then where each starts, then where each ends.
         limit_bytes: As for `decompress`.
         enough_bytes: Once `target` has this many, no further payload is inflated.
     """
@@ -50,7 +47,7 @@ class InflationInC:
         frames: Lz4Frames,
         target: InflationBuffer,
         data: Bytes,
-        payloads: Ints,
+        payloads: memoryview,
         *,
         limit_bytes: int,
         enough_bytes: int,
@@ -62,8 +59,9 @@ class InflationInC:
         self._payloads = payloads
         self._limit_bytes = limit_bytes
         self._enough_bytes = enough_bytes
-        self._likely_bytes = _LIKELY_RATIO * int((payloads[2] - payloads[1]).sum())
-        self._behind = np.empty(payloads.shape[1], dtype=np.int64)
+        _, starts, ends = _parts(payloads)
+        self._likely_bytes = _LIKELY_RATIO * (sum(ends) - sum(starts))
+        self._behind = memoryview(bytearray(starts.nbytes)).cast("q")
         self._count: Callable[[], int] | None = None
 
     def begin(self) -> None:
@@ -79,7 +77,7 @@ class InflationInC:
         while (done := len(places)) < len(self._behind) and len(self._target) < self._enough_bytes:
             before_bytes, most_bytes = len(self._target), self._most_bytes
             if count := self._inflate(done, min(room_bytes, most_bytes)):
-                places += (self._behind[done : done + count] + before_bytes).tolist()
+                places += [place + before_bytes for place in self._behind[done : done + count]]
                 self._target.took(places[-1] - before_bytes)
             elif room_bytes >= most_bytes:
                 break
@@ -98,22 +96,34 @@ class InflationInC:
         return count
 
     def _arguments(self, done: int, room_bytes: int) -> tuple[object, ...]:
-        rest, room = np.ascontiguousarray(self._payloads[:, done:]), self._target.room(room_bytes)
-        left_bytes = self._enough_bytes - len(self._target)
+        rest = b"".join(part[done:] for part in _parts(self._payloads)) if done else self._payloads
+        room, left_bytes = self._target.room(room_bytes), self._enough_bytes - len(self._target)
         return self._data, rest, *self._frames, room, left_bytes, self._behind[done:]
 
 
 def inflation_in_c(
-    target: InflationBuffer, data: Bytes, payloads: Ints, *, limit_bytes: int, enough_bytes: int
+    module: ModuleType,
+    target: InflationBuffer,
+    data: Bytes,
+    payloads: memoryview,
+    *,
+    limit_bytes: int,
+    enough_bytes: int,
 ) -> InflationInC | None:
-    """What inflates the payloads; None without the module in C, or if it knows none of them. Arguments as above."""
-    module, (codecs, starts, _) = speedups.module, payloads
-    are_lz4 = codecs == Codec.LZ4
-    frames = lz4_frames_like(data[int(starts[are_lz4.argmax()]) :]) if are_lz4.any() else None
-    if module is None or not (frames or (codecs == Codec.SNAPPY).any()):
+    """What inflates the payloads; None if the module knows none of them. Arguments as above."""
+    codecs, starts, _ = _parts(payloads)
+    first_lz4 = next((nth for nth, codec in enumerate(codecs) if codec == Codec.LZ4), None)
+    frames = None if first_lz4 is None else lz4_frames_like(data[starts[first_lz4] :])
+    if not (frames or Codec.SNAPPY in codecs):
         return None
     frames = frames or NO_LZ4_FRAMES
     return InflationInC(module, frames, target, data, payloads, limit_bytes=limit_bytes, enough_bytes=enough_bytes)
+
+
+def _parts(payloads: memoryview) -> tuple[memoryview, memoryview, memoryview]:
+    """The codecs, the starts and the ends."""
+    count = len(payloads) // 3
+    return payloads[:count], payloads[count : 2 * count], payloads[2 * count :]
 
 
 def can_begin(codec: int) -> bool:

@@ -18,6 +18,7 @@ from kwire.model import TimestampType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from types import ModuleType
 
 Buffer: TypeAlias = bytes | memoryview
 
@@ -129,6 +130,10 @@ class Batch(NamedTuple):
         return CorruptRecordError(f"record batch at base offset {self.base_offset}: {problem}", offset=self.base_offset)
 
 
+BATCH_NUMBERS = len(Batch._fields) - 1
+"""How many numbers say all of a batch but its bytes."""
+
+
 def iter_batches(data: Buffer, *, check_crcs: bool = True, start: int = 0) -> Iterator[Batch]:
     """The batches of a record set, as a fetch answer carries it for one partition.
 
@@ -172,9 +177,9 @@ def find_batches(data: Buffer, *, check_crcs: bool = True) -> Sequence[int]:
 
     What follows the last of them is of another format, cut off, or damaged; `iter_batches` says which.
     """
-    checksum = _crc32c() if check_crcs else None
     if speedups.module is not None:
-        return memoryview(speedups.module.find_batches(data, checksum)).cast("q")
+        return read_batches_in_c(speedups.module, data, check_crcs=check_crcs)[::BATCH_NUMBERS]
+    checksum = _crc32c() if check_crcs else None
     read, view, size_bytes = _LENGTH_MAGIC_AND_CRC.unpack_from, memoryview(data), len(data)
     positions, position = [], 0
     while position + HEADER_BYTES <= size_bytes:
@@ -187,6 +192,11 @@ def find_batches(data: Buffer, *, check_crcs: bool = True) -> Sequence[int]:
         positions.append(position)
         position = end
     return positions
+
+
+def read_batches_in_c(module: ModuleType, data: Buffer, *, check_crcs: bool) -> memoryview:
+    """The same batches, int64: of each its position, and the numbers of its header, as `Batch` has them."""
+    return memoryview(module.find_batches(data, _crc32c() if check_crcs else None)).cast("q")
 
 
 def last_batch(data: Buffer) -> Batch | None:

@@ -9,28 +9,31 @@ from a list of batches or from `BatchColumns`. Called by `fetching/` and `record
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
+from kwire import speedups
 from kwire.errors import CorruptRecordError
+from kwire.lazy_numpy import np
 from kwire.protocol.record_batch import (
+    BATCH_NUMBERS,
     CONTROL_BIT,
     MIN_LENGTH_BYTES,
     Batch,
     Buffer,
     find_batches,
     iter_batches,
+    read_batches_in_c,
     size_of_first,
 )
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    from collections.abc import Iterable
 
     from kwire.protocol.record_varints import Ints
 
-MANY_BATCHES = 48
+MANY_BATCHES = 48 if speedups.module is None else 4
 """From this number of batches on, columns take less time than a loop in Python (measured)."""
 
 # The fields of a `Batch` behind `data` and `position`.
@@ -44,9 +47,10 @@ _NUMPY_TYPES = dict.fromkeys(Batch._fields[2:], ">i4") | {
     "producer_id": ">i8",
     "producer_epoch": ">i2",
 }
-_HEADER = np.dtype(list(_NUMPY_TYPES.items()))
+# Where a field is among the numbers of a batch.
+_NUMBERS = {field: nth for nth, field in enumerate(Batch._fields[1:])}
 # Of an offset that a batch begins with: what is added must not leave 64 bits.
-_GREATEST_OFFSET = 2**62
+_GREAT_OFFSET_BIT = 1 << 62
 
 
 class BatchColumns(Sequence[Batch]):
@@ -54,36 +58,62 @@ class BatchColumns(Sequence[Batch]):
 
     Args:
         data: The record set.
-        positions: Where each of them begins.
-        headers: What the header of each says, field by field.
+        numbers: int64, `BATCH_NUMBERS` of each batch, one batch after the other: what a `Batch` has behind `data`.
     """
 
-    __slots__ = ("_headers", "data", "positions")
+    __slots__ = ("data", "numbers")
 
-    def __init__(self, data: Buffer, positions: Ints, headers: NDArray[np.void]) -> None:
+    def __init__(self, data: Buffer, numbers: memoryview) -> None:
         self.data = data
-        self.positions = positions
-        self._headers = headers
+        self.numbers = numbers
 
     def __len__(self) -> int:
-        return len(self.positions)
+        return len(self.numbers) // BATCH_NUMBERS
 
     @overload
     def __getitem__(self, index: int) -> Batch: ...
     @overload
     def __getitem__(self, index: slice) -> BatchColumns: ...
     def __getitem__(self, index: int | slice) -> Batch | BatchColumns:
-        if isinstance(index, slice):
-            return self.where(index)
-        return Batch(self.data, int(self.positions[index]), *self._headers[index].item())
+        chosen = range(len(self))[index]
+        if isinstance(chosen, int):
+            return Batch(self.data, *self._numbers_of(chosen))
+        if chosen.step == 1:
+            return BatchColumns(self.data, self.numbers[chosen.start * BATCH_NUMBERS : chosen.stop * BATCH_NUMBERS])
+        return self.where(chosen)
 
-    def where(self, chosen: slice | NDArray[np.bool_] | Ints) -> BatchColumns:
-        """The chosen ones of these batches."""
-        return BatchColumns(self.data, self.positions[chosen], self._headers[chosen])
+    def where(self, chosen: Iterable[int]) -> BatchColumns:
+        """The batches at these indices."""
+        return BatchColumns(self.data, memoryview(b"".join(map(self._numbers_of, chosen))).cast("q"))
+
+    def _numbers_of(self, index: int) -> memoryview:
+        return self.numbers[index * BATCH_NUMBERS : (index + 1) * BATCH_NUMBERS]
+
+    def each(self, field: str) -> memoryview:
+        """A number of all batches, named as in `Batch`."""
+        return self.numbers[_NUMBERS[field] :: BATCH_NUMBERS]
 
     def column(self, field: str) -> Ints:
-        """A field of all headers."""
-        return self._headers[field].astype(np.int64)
+        """The same for numpy."""
+        return np.asarray(self.numbers)[_NUMBERS[field] :: BATCH_NUMBERS]
+
+    def sum_and_union(self, field: str) -> tuple[int, int]:
+        """The sum of a number of all batches, and the bits that are set in any of them."""
+        if speedups.module is not None:
+            found: tuple[int, int] = speedups.module.sum_and_union(self.numbers, _NUMBERS[field])
+            return found
+        column = self.column(field)
+        return int(column.sum()), int(np.bitwise_or.reduce(column))
+
+
+def in_columns(batches: Sequence[Batch]) -> BatchColumns | None:
+    """The same batches as columns. None: there are none, or not all are of magic 2 and lie in the same bytes."""
+    if isinstance(batches, BatchColumns):
+        return batches
+    if not batches or not are_of_one_buffer(batches) or any(batch.magic != 2 for batch in batches):
+        return None
+    numbers = array("q", [number for batch in batches for number in batch[1:]])
+    return BatchColumns(batches[0].data, memoryview(numbers))
 
 
 def read_batches(data: Buffer, *, check_crcs: bool) -> tuple[Sequence[Batch], CorruptRecordError | None]:
@@ -111,41 +141,56 @@ def read_batches(data: Buffer, *, check_crcs: bool) -> tuple[Sequence[Batch], Co
 
 def _columns(data: Buffer, check_crcs: bool) -> BatchColumns | None:
     """The sound batches of magic 2 at the start. None: there is none, or an offset is too great to be added to."""
+    if speedups.module is not None:
+        columns = BatchColumns(data, read_batches_in_c(speedups.module, data, check_crcs=check_crcs))
+    else:
+        columns = _columns_with_numpy(data, check_crcs)
+    _, bits = columns.sum_and_union("base_offset")
+    return columns if len(columns) and not bits & _GREAT_OFFSET_BIT else None
+
+
+def _columns_with_numpy(data: Buffer, check_crcs: bool) -> BatchColumns:
     positions = np.asarray(find_batches(data, check_crcs=check_crcs), dtype=np.int64)
     if not len(positions):
-        return None
+        return BatchColumns(data, memoryview(b"").cast("q"))
+    header = np.dtype(list(_NUMPY_TYPES.items()))
     # An array with a header at each byte, of which those at `positions` are real.
-    everywhere = np.ndarray(len(data) - _HEADER.itemsize + 1, _HEADER, data, strides=(1,))
-    columns = BatchColumns(data, positions, everywhere[positions])
-    return columns if int(columns.column("base_offset").max()) <= _GREATEST_OFFSET else None
+    headers = np.ndarray(len(data) - header.itemsize + 1, header, data, strides=(1,))[positions]
+    numbers = np.array([positions, *(headers[field].astype(np.int64) for field in _NUMPY_TYPES)], dtype=np.int64)
+    return BatchColumns(data, memoryview(numbers.T.tobytes()).cast("q"))
 
 
 def column(batches: Sequence[Batch], field: str) -> Ints:
     """A field of all these batches, named as in `Batch`."""
     if isinstance(batches, BatchColumns):
-        return batches.positions if field == "position" else batches.column(field)
-    return np.array([getattr(batch, field) for batch in batches], dtype=np.int64)
+        return batches.column(field)
+    return np.array(numbers_of(batches, field), dtype=np.int64)
+
+
+def numbers_of(batches: Sequence[Batch], field: str) -> Sequence[int]:
+    """The same, for who needs no array."""
+    return batches.each(field) if isinstance(batches, BatchColumns) else [getattr(batch, field) for batch in batches]
 
 
 def without_control_batches(batches: Sequence[Batch]) -> Sequence[Batch]:
     """The batches that hold records of producers."""
     if isinstance(batches, BatchColumns):
-        has_records = batches.column("attributes") & CONTROL_BIT == 0
-        return batches if has_records.all() else batches.where(has_records)
+        if not batches.sum_and_union("attributes")[1] & CONTROL_BIT:
+            return batches
+        attributes = enumerate(batches.each("attributes"))
+        return batches.where(index for index, bits in attributes if not bits & CONTROL_BIT)
     return [batch for batch in batches if not batch.attributes & CONTROL_BIT]
 
 
 def choose(batches: Sequence[Batch], indices: Sequence[int]) -> Sequence[Batch]:
     """The batches at these indices."""
-    if isinstance(batches, BatchColumns):
-        return batches.where(np.array(indices, dtype=np.int64))
-    return [batches[index] for index in indices]
+    return batches.where(indices) if isinstance(batches, BatchColumns) else [batches[index] for index in indices]
 
 
 def total(batches: Sequence[Batch], field: str) -> int:
     """A field of all these batches together."""
     if isinstance(batches, BatchColumns):
-        return int(batches.column(field).sum())
+        return batches.sum_and_union(field)[0]
     return sum([getattr(batch, field) for batch in batches])
 
 

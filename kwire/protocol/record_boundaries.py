@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
+from kwire.lazy_numpy import np
 from kwire.protocol.record_varints import DamagedRecordError, Ints, Octets, read_varint, read_varints
 
 if TYPE_CHECKING:

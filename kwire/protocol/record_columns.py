@@ -6,13 +6,13 @@ Made by `record_decoding.py`, `record_few.py` and `records_legacy.py`, used by `
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, fields, replace
 from itertools import accumulate, pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
+from kwire.lazy_numpy import np
 from kwire.model import Header
 from kwire.protocol.record_copies import Fields, are_same, copy_in_stretches, copy_spans, same_number, span_of_all
 from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, join_headers, no_headers
@@ -101,15 +101,36 @@ class RecordColumns:
         """The records, where they are so few that they were read as rows."""
         return None
 
+    def offset_at(self, row: int) -> int:
+        """The offset of the record in this row."""
+        return self.offsets.item(row)
+
+    def epoch_at(self, row: int) -> int:
+        """The leader epoch of the record in this row."""
+        return self.leader_epochs.item(row)
+
     @property
     def first_offset(self) -> int:
         """The offset of the first record. There must be one."""
-        return int(self.offsets[0])
+        return self.offset_at(0)
 
     @property
     def last_position(self) -> tuple[int, int]:
         """Offset and leader epoch of the last record. There must be one."""
-        return int(self.offsets[-1]), int(self.leader_epochs[-1])
+        last = len(self) - 1
+        return self.offset_at(last), self.epoch_at(last)
+
+    def row_of(self, offset: int) -> int:
+        """The first row with this offset, or a greater one; as many rows as there are if none has."""
+        return bisect_left(range(len(self)), offset, key=self.offset_at)
+
+    def offset_list(self, start: int = 0, stop: int | None = None) -> list[int]:
+        """The offsets of these rows."""
+        return cast("list[int]", self.offsets[start:stop].tolist())
+
+    def epoch_list(self, start: int = 0, stop: int | None = None) -> list[int]:
+        """The leader epochs of these rows."""
+        return cast("list[int]", self.leader_epochs[start:stop].tolist())
 
     def rows_in_order(self) -> int:
         """How many of the first rows have offsets that ascend: all, unless a broker is broken."""
@@ -162,13 +183,13 @@ class RecordColumns:
             *headers,
         )
 
-    def keys(self) -> list[bytes | None]:
-        """Every key as its own bytes object."""
-        return copy_spans(self.buffer, self.key_starts, self.key_lengths)
+    def keys(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        """The keys of these rows, each as its own bytes object."""
+        return copy_spans(self.buffer, self.key_starts[start:stop], self.key_lengths[start:stop])
 
-    def values(self) -> list[bytes | None]:
-        """Every value as its own bytes object."""
-        return copy_spans(self.buffer, self.value_starts, self.value_lengths)
+    def values(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        """The values of these rows, each as its own bytes object."""
+        return copy_spans(self.buffer, self.value_starts[start:stop], self.value_lengths[start:stop])
 
     def keys_and_values(self) -> Iterator[list[list[bytes | None]]]:
         """Both, some hundred rows at a time. There must be rows."""
@@ -176,6 +197,10 @@ class RecordColumns:
         keys = Fields(self.buffer, self.key_starts, self.key_lengths, same.key_length)
         values = Fields(self.buffer, self.value_starts, self.value_lengths, same.value_length)
         return copy_in_stretches(self.buffer, keys, values)
+
+    def size_bytes(self) -> int:
+        """The lengths of all keys and values together; that of a null is -1."""
+        return int(self.key_lengths.sum()) + int(self.value_lengths.sum())
 
     def header_counts(self) -> Ints:
         """How many headers each record has."""
@@ -255,16 +280,31 @@ class _Slice(RecordColumns):
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def first_offset(self) -> int:
+    def offset_at(self, row: int) -> int:
         whole, start = self._place
-        return whole.offsets.item(start)
+        return whole.offset_at(start + row)
 
-    @property
-    def last_position(self) -> tuple[int, int]:
+    def epoch_at(self, row: int) -> int:
         whole, start = self._place
-        last = start + self._count - 1
-        return whole.offsets.item(last), whole.leader_epochs.item(last)
+        return whole.epoch_at(start + row)
+
+    def offset_list(self, start: int = 0, stop: int | None = None) -> list[int]:
+        return self._place[0].offset_list(*self._rows(start, stop))
+
+    def epoch_list(self, start: int = 0, stop: int | None = None) -> list[int]:
+        return self._place[0].epoch_list(*self._rows(start, stop))
+
+    def keys(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        return self._place[0].keys(*self._rows(start, stop))
+
+    def values(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        return self._place[0].values(*self._rows(start, stop))
+
+    def _rows(self, start: int, stop: int | None) -> tuple[int, int]:
+        """Which rows of the whole these are."""
+        chosen = range(self._count)[start:stop]
+        at = self._place[1]
+        return at + chosen.start, at + chosen.stop
 
 
 def _moved(columns: RecordColumns | HeaderColumns, start: int, stop: int) -> dict[str, Ints]:
@@ -316,19 +356,3 @@ def _one_buffer(buffers: Sequence[Buffer]) -> tuple[Buffer, list[int]]:
     if all(buffer is buffers[0] for buffer in buffers):
         return buffers[0], [0] * len(buffers)
     return b"".join(buffers), list(accumulate(map(len, buffers[:-1]), initial=0))
-
-
-def empty_columns() -> RecordColumns:
-    """No records."""
-    nothing = np.empty(0, dtype=np.int64)
-    return RecordColumns(
-        buffer=b"",
-        offsets=nothing,
-        timestamps=nothing,
-        timestamp_types=nothing.astype(np.int8),
-        leader_epochs=nothing.astype(np.int32),
-        key_starts=nothing,
-        key_lengths=nothing,
-        value_starts=nothing,
-        value_lengths=nothing,
-    )

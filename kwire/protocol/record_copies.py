@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
+from kwire.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

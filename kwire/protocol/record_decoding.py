@@ -7,20 +7,22 @@ checked before it is believed: what comes back lies inside its record, its batch
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
+from kwire import speedups
 from kwire.errors import CorruptRecordError
+from kwire.lazy_numpy import np
 from kwire.protocol.compression import DEFAULT_LIMIT_BYTES
 from kwire.protocol.record_batch import LOG_APPEND_TIME_BIT, Batch, Buffer
 from kwire.protocol.record_batch_columns import column, total
 from kwire.protocol.record_boundaries import DamagedBatchError, find_records
-from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
+from kwire.protocol.record_columns import RecordColumns, join_columns
 from kwire.protocol.record_few import MAX_FEW_RECORDS, few_columns
-from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
-from kwire.protocol.record_payloads import Inflation, Payloads, of_magic_2
-from kwire.protocol.record_portions import are_enough, fits, fitting, rest_of, split
+from kwire.protocol.record_fields import RecordFields, read_fields
+from kwire.protocol.record_packed import empty_columns, packed_columns
+from kwire.protocol.record_payloads import Inflation, Places, inflation_of, of_magic_2, places_of
+from kwire.protocol.record_portions import are_enough, fits, fitting, may_be_packed, rest_of, split
 from kwire.protocol.record_varints import DamagedRecordError, Ints, ints_of
 from kwire.protocol.records_legacy import decode_message
 
@@ -80,6 +82,14 @@ def decode_available(
     few = _few_plain(batches)
     if few is not None:
         return Decoded(few, len(batches), None)
+    if inflation is None:
+        inflation = inflation_of(batches, limit_bytes=limit_bytes, budget_bytes=budget_bytes)
+    try:
+        packed = _packed(batches, inflation)
+    except DamagedBatchError:
+        packed = inflation = None
+    if packed is not None:
+        return Decoded(packed[0], packed[1], None)
     limits = _Limits(check_crcs, limit_bytes, budget_bytes)
     error: CorruptRecordError | None = None
     good = len(batches)
@@ -93,6 +103,24 @@ def decode_available(
             good, inflation = damage.index, None
         else:
             return Decoded(columns, taken, error if taken == good and rest is None else None, rest)
+
+
+def _packed(batches: Sequence[Batch], inflation: Inflation | None) -> tuple[RecordColumns, int] | None:
+    """The columns as the module in C reads them, and of how many batches they are. None: it is not there, or there is
+    something that is not for it.
+
+    Raises:
+        DamagedBatchError: A batch cannot be inflated.
+    """
+    columns = None if inflation is None else inflation.columns
+    if inflation is None or columns is None or len(columns) < len(batches) or speedups.module is None:
+        return None
+    buffer, behind = inflation.payloads()
+    run = columns if behind is None else columns[: len(behind)]
+    if not may_be_packed(buffer, total(run, "record_count")):
+        return None
+    packed = packed_columns(buffer, run, None if behind is None else array("q", behind))
+    return None if packed is None else (packed, len(run))
 
 
 class _Limits(NamedTuple):
@@ -138,54 +166,51 @@ def _decode_run(
     run = of_magic_2(batches[start:])
     try:
         inflation = inflation or Inflation(run, limit_bytes=limits.limit_bytes, budget_bytes=limits.budget_bytes)
-        payloads = inflation.payloads()
-        run, payloads, rest = _portion(run, payloads, limits)
-        few = _few(run, payloads)
-        columns = _many(run, payloads) if few is None else few
+        buffer, behind = inflation.payloads()
+        run = run if behind is None else run[: len(behind)]
+        run, places, rest = _portion(run, buffer, places_of(run, behind), limits)
+        few = _few(run, buffer, places)
+        columns = _many(run, buffer, places) if few is None else few
     except DamagedBatchError as error:
         raise DamagedBatchError(start + error.index, error.problem) from error
     except DamagedRecordError as error:
-        behind = np.cumsum(column(run, "record_count"))
-        index = int(np.searchsorted(behind, error.row, side="right"))
-        nth = error.row - int(behind[index - 1] if index else 0)
+        counted = np.cumsum(column(run, "record_count"))
+        index = int(np.searchsorted(counted, error.row, side="right"))
+        nth = error.row - int(counted[index - 1] if index else 0)
         raise DamagedBatchError(start + index, f"record {nth} of the batch: {error.problem}") from error
     return columns, start + len(run), rest
 
 
 def _portion(
-    run: Sequence[Batch], payloads: Payloads, limits: _Limits
-) -> tuple[Sequence[Batch], Payloads, Batch | None]:
+    run: Sequence[Batch], buffer: Buffer, places: Places, limits: _Limits
+) -> tuple[Sequence[Batch], Places, Batch | None]:
     """As many of the batches as may be decoded at once, or the front of the first and the rest of it."""
-    buffer, starts, ends = payloads
-    run = run[: len(starts)]
+    starts, ends = places
     if limits.budget_bytes is None or fits(buffer):
-        return run, payloads, None
+        return run, places, None
     count = fitting(column(run, "record_count"), ends - starts)
     if count:
-        return run[:count], Payloads(buffer, starts[:count], ends[:count]), None
+        return run[:count], Places(starts[:count], ends[:count]), None
     start, end = int(starts[0]), int(ends[0])
     taken, place = split(run[0], buffer, start, end)
     if taken == run[0].record_count:
-        return run[:1], Payloads(buffer, starts[:1], ends[:1]), None
+        return run[:1], Places(starts[:1], ends[:1]), None
     front = run[0]._replace(record_count=taken)
-    return [front], Payloads(buffer, starts[:1], ints_of([place])), rest_of(run[0], buffer, taken, place, end)
+    return [front], Places(starts[:1], ints_of([place])), rest_of(run[0], buffer, taken, place, end)
 
 
-def _many(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns:
-    """Decode with numpy or in C: the way for many records, which knows all cases and finds all damage."""
-    (buffer, starts, ends), counts = payloads, column(batches, "record_count")
-    fields = read_records_in_c(buffer, starts, ends, counts)
-    if fields is None:
-        data = np.frombuffer(buffer, dtype=np.uint8)
-        fields = read_fields(buffer, data, *find_records(buffer, data, starts, ends, counts))
+def _many(batches: Sequence[Batch], buffer: Buffer, places: Places) -> RecordColumns:
+    """Decode with numpy: the way for many records, which knows all cases and finds all damage."""
+    counts, data = column(batches, "record_count"), np.frombuffer(buffer, dtype=np.uint8)
+    fields = read_fields(buffer, data, *find_records(buffer, data, *places, counts))
     return _columns(batches, buffer, counts, fields)
 
 
-def _few(batches: Sequence[Batch], payloads: Payloads) -> RecordColumns | None:
+def _few(batches: Sequence[Batch], buffer: Buffer, places: Places) -> RecordColumns | None:
     """Decode as rows (`record_few.py`). None: there are many records, or one of another kind."""
     if not _are_few(batches):
         return None
-    return few_columns(payloads.buffer, zip(batches, payloads.starts.tolist(), payloads.ends.tolist(), strict=True))
+    return few_columns(buffer, zip(batches, places.starts.tolist(), places.ends.tolist(), strict=True))
 
 
 def _are_few(batches: Sequence[Batch]) -> bool:

@@ -12,8 +12,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-import numpy as np
-
+from kwire.lazy_numpy import np
 from kwire.model import Header
 from kwire.protocol.record_columns import RecordColumns, Row
 from kwire.protocol.record_headers import HeaderColumns, HeaderSpan, columns_of_spans, read_all_headers
@@ -55,20 +54,27 @@ class FewColumns(RecordColumns):
         # One array with a row for each column: numpy is called once, not eight times.
         numbers = np.array(list(zip(*self.few_rows, strict=True))[:-1], dtype=np.int64)
         for array, numbers_of_one in zip(_ARRAYS, numbers, strict=False):
-            _set(self, array, numbers_of_one.astype(_KINDS.get(array, np.int64), copy=False))
+            _set(self, array, numbers_of_one.astype(_KINDS.get(array, "int64"), copy=False))
         _set(self, "headers_at", _header_columns([row.headers for row in self.few_rows]))
         return getattr(self, name)
 
     def __len__(self) -> int:
         return len(self.few_rows)
 
-    @property
-    def first_offset(self) -> int:
-        return self.few_rows[0].offset
+    def offset_at(self, row: int) -> int:
+        return self.few_rows[row].offset
 
-    @property
-    def last_position(self) -> tuple[int, int]:
-        return self.few_rows[-1].offset, self.few_rows[-1].leader_epoch
+    def epoch_at(self, row: int) -> int:
+        return self.few_rows[row].leader_epoch
+
+    def offset_list(self, start: int = 0, stop: int | None = None) -> list[int]:
+        return [row.offset for row in self.few_rows[start:stop]]
+
+    def epoch_list(self, start: int = 0, stop: int | None = None) -> list[int]:
+        return [row.leader_epoch for row in self.few_rows[start:stop]]
+
+    def size_bytes(self) -> int:
+        return sum(row.key_length + row.value_length for row in self.few_rows)
 
     def rows_in_order(self) -> int:
         in_front = -(2**63)
@@ -82,11 +88,11 @@ class FewColumns(RecordColumns):
         rows = self.few_rows[start : start + count]
         return FewColumns(self.buffer, rows) if rows else super().part(start, count)
 
-    def keys(self) -> list[bytes | None]:
-        return [_copied(self.buffer, row.key_start, row.key_length) for row in self.few_rows]
+    def keys(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        return [_copied(self.buffer, row.key_start, row.key_length) for row in self.few_rows[start:stop]]
 
-    def values(self) -> list[bytes | None]:
-        return [_copied(self.buffer, row.value_start, row.value_length) for row in self.few_rows]
+    def values(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
+        return [_copied(self.buffer, row.value_start, row.value_length) for row in self.few_rows[start:stop]]
 
     def headers(self) -> list[tuple[Header, ...]]:
         return [tuple(_header(self.buffer, *span) for span in row.headers) for row in self.few_rows]
@@ -104,7 +110,7 @@ _ARRAYS = (
     "value_lengths",
     "headers_at",
 )
-_KINDS = {"timestamp_types": np.int8, "leader_epochs": np.int32}
+_KINDS = {"timestamp_types": "int8", "leader_epochs": "int32"}
 
 
 def _header_columns(spans: Sequence[Sequence[HeaderSpan]]) -> HeaderColumns | None:

@@ -9,17 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
-from kwire import speedups
-from kwire.protocol import record_headers
-from kwire.protocol.record_boundaries import are_impossible
-from kwire.protocol.record_headers import HeaderColumns, columns_of_spans, read_headers
+from kwire.lazy_numpy import np
+from kwire.protocol.record_headers import HeaderColumns, read_headers
 from kwire.protocol.record_varints import VARLONG_BYTES, Ints, Octets, read_varints, require
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from kwire.protocol.record_batch import Buffer
 
 
@@ -54,30 +48,6 @@ def read_fields(buffer: Buffer, data: Octets, bodies: Ints, ends: Ints) -> Recor
         np.maximum(value_lengths, -1),
         headers,
     )
-
-
-def read_records_in_c(buffer: Buffer, starts: Ints, ends: Ints, counts: Ints) -> RecordFields | None:
-    """As `read_fields`, of all records of many batches, whose boundaries need not be known.
-
-    None: there is no module in C, or something is damaged; reading it in Python says what.
-    """
-    module = speedups.module
-    if module is None or are_impossible(starts, ends, counts).any():
-        return None
-    fields = np.empty((7, int(counts.sum())), dtype=np.int64)
-    count = module.read_fields(buffer, np.array((starts, ends, counts)), fields, record_headers.MAX_HEADERS)
-    if count < 0:
-        return None
-    timestamp_deltas, offset_deltas, key_starts, key_lengths, value_starts, value_lengths, places = fields
-    headers = _read_headers_in_c(module, buffer, places, count) if count else None
-    return RecordFields(timestamp_deltas, offset_deltas, key_starts, key_lengths, value_starts, value_lengths, headers)
-
-
-def _read_headers_in_c(module: ModuleType, buffer: Buffer, places: Ints, count: int) -> HeaderColumns:
-    """The headers of all records, which were found to be sound."""
-    first, spans = np.empty(len(places) + 1, dtype=np.int64), np.empty((4, count), dtype=np.int64)
-    module.read_headers(buffer, places, first, spans)
-    return columns_of_spans(first, spans)
 
 
 def _behind(starts: Ints, lengths: Ints, ends: Ints, problem: str) -> Ints:

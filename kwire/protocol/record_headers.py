@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
+from kwire.lazy_numpy import np
 from kwire.protocol.record_copies import same_in_all
 from kwire.protocol.record_varints import DamagedRecordError, Ints, Octets, read_varint, read_varints, require
 

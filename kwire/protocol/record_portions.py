@@ -7,8 +7,7 @@ refused. Called by `record_decoding.py`.
 
 from __future__ import annotations
 
-import numpy as np
-
+from kwire.lazy_numpy import np
 from kwire.protocol.record_batch import CODEC_MASK, HEADER_BYTES, LOG_OVERHEAD_BYTES, Batch, Buffer
 from kwire.protocol.record_boundaries import MIN_RECORD_BYTES, DamagedBatchError, impossible
 from kwire.protocol.record_varints import Ints, read_varint
@@ -25,6 +24,11 @@ FRONT_BYTES = 4 * 1024 * 1024
 def fits(payloads: Buffer) -> bool:
     """Whether so few bytes may be decoded at once, whatever they hold."""
     return len(payloads) <= min(MAX_PORTION_BYTES, MAX_PORTION_RECORDS * MIN_RECORD_BYTES)
+
+
+def may_be_packed(payloads: Buffer, records: int) -> bool:
+    """Whether so many bytes and records may be decoded at once."""
+    return len(payloads) <= MAX_PORTION_BYTES and records <= MAX_PORTION_RECORDS
 
 
 def are_enough(records: int) -> bool:

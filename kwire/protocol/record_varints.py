@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
+from kwire.lazy_numpy import np
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from kwire.model import Header, TimestampType
 from kwire.protocol.compression import DEFAULT_LIMIT_BYTES, Codec
 from kwire.protocol.record_batch import Batch, Buffer, iter_batches
-from kwire.protocol.record_columns import RecordColumns, empty_columns
+from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_control import ControlRecord, ControlType, read_control
 from kwire.protocol.record_decoding import Decoded, decode_available, decode_columns
+from kwire.protocol.record_packed import empty_columns
 
 __all__ = [
     "Batch",

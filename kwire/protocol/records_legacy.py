@@ -11,9 +11,8 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-import numpy as np
-
 from kwire.errors import CorruptRecordError
+from kwire.lazy_numpy import np
 from kwire.model import MAX_OFFSET
 from kwire.protocol.compression import Codec, decompress
 from kwire.protocol.record_batch import (

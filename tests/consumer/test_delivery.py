@@ -13,7 +13,8 @@ from kwire.epochs import AssignmentEpoch
 from kwire.events import AssignmentView
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.partition_records import PartitionRecords
-from kwire.protocol.record_columns import RecordColumns, empty_columns
+from kwire.protocol.record_columns import RecordColumns
+from kwire.protocol.record_packed import empty_columns
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 EPOCHS = {A: AssignmentEpoch(1), B: AssignmentEpoch(2)}

@@ -20,7 +20,8 @@ from kwire.errors import CorruptRecordError
 from kwire.model import Header, TimestampType
 from kwire.protocol.compression import Codec
 from kwire.protocol.record_batch import Batch, last_batch
-from kwire.protocol.record_columns import RecordColumns, empty_columns, join_columns
+from kwire.protocol.record_columns import RecordColumns, join_columns
+from kwire.protocol.record_packed import empty_columns
 from kwire.protocol.records import (
     ControlType,
     decode_available,

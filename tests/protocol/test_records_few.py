@@ -10,7 +10,7 @@ import pytest
 from kwire.errors import CorruptRecordError
 from kwire.protocol import record_decoding
 from kwire.protocol.record_few import MAX_FEW_RECORDS, few_columns
-from kwire.protocol.record_payloads import Inflation
+from kwire.protocol.record_payloads import Inflation, places_of
 from kwire.protocol.records import Batch, RecordColumns, decode_columns, iter_batches
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ def taken(batches: Sequence[Batch]) -> bool:
 
 
 def goes_the_short_way(batches: Sequence[Batch]) -> bool:
-    payloads = Inflation(batches, limit_bytes=1024, budget_bytes=None).payloads()
-    return record_decoding._few(batches, payloads) is not None
+    buffer, behind = Inflation(batches, limit_bytes=1024, budget_bytes=None).payloads()
+    return record_decoding._few(batches, buffer, places_of(batches, behind)) is not None
 
 
 def varint(number: int) -> bytes:

@@ -9,7 +9,8 @@ import subprocess
 import sys
 import sysconfig
 import weakref
-from dataclasses import fields, is_dataclass, replace
+from array import array
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,14 +22,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire import speedups
+from kwire.errors import CorruptRecordError
 from kwire.fetching.arrow import binary_column
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.model import Header, OffsetAndMetadata, Record, TimestampType, TopicPartition
-from kwire.protocol.record_boundaries import DamagedBatchError, find_records
+from kwire.protocol.record_batch import BATCH_NUMBERS, HEADER_BYTES, LOG_APPEND_TIME_BIT, Batch
+from kwire.protocol.record_batch_columns import in_columns
+from kwire.protocol.record_boundaries import find_records
 from kwire.protocol.record_columns import RecordColumns
-from kwire.protocol.record_fields import RecordFields, read_fields, read_records_in_c
-from kwire.protocol.record_headers import MAX_HEADERS, HeaderColumns
-from kwire.protocol.record_varints import DamagedRecordError
+from kwire.protocol.record_decoding import decode_columns
+from kwire.protocol.record_fields import RecordFields, read_fields
+from kwire.protocol.record_headers import HeaderColumns
+from kwire.protocol.record_packed import packed_columns
 from kwire.protocol.text import text_of
 
 if TYPE_CHECKING:
@@ -45,8 +50,13 @@ TYPES = {member.value: member for member in TimestampType}
 INCLUDE = sysconfig.get_paths()["include"]
 CAN_COMPILE = bool(shutil.which(os.environ.get("CC", "cc"))) and Path(INCLUDE, "Python.h").exists()
 
+HEADERS = [each.name for each in fields(HeaderColumns)]
+COLUMNS = [each.name for each in fields(RecordColumns) if each.name not in {"buffer", "headers_at", "part_of"}]
+
 Pair = tuple[bytes, bytes | None]
 Array: TypeAlias = np.ndarray[Any, Any]
+Said: TypeAlias = dict[str, Any]
+"""Some of what the header of a batch says."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -84,14 +94,9 @@ def record(timestamp: int, offset: int, key: bytes | None, value: bytes | None, 
 sizes = st.one_of(st.binary(max_size=5), st.integers(60, 70).map(bytes), st.integers(8180, 8200).map(bytes))
 nullable = st.one_of(st.none(), sizes)
 pairs = st.tuples(st.binary(max_size=3), nullable)
-records = st.builds(
-    record,
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(-(2**31), 2**31 - 1),
-    nullable,
-    nullable,
-    st.one_of(st.just([(b"a", b"1"), (b"b", None)]), st.lists(pairs, max_size=20)),
-)
+timestamps = st.integers(-(2**63), 2**63 - 1)
+headers = st.one_of(st.just([(b"a", b"1"), (b"b", None)]), st.lists(pairs, max_size=20))
+records = st.builds(record, timestamps, st.integers(-(2**31), 2**31 - 1), nullable, nullable, headers)
 batches = st.lists(st.lists(records, max_size=5), max_size=4)
 
 
@@ -112,71 +117,202 @@ def read_in_python(buffer: bytes, starts: Ints, ends: Ints, counts: Ints) -> Rec
     return read_fields(buffer, data, *find_records(buffer, data, starts, ends, counts))
 
 
-def told(found: object) -> object:
-    """The same in what can be compared: arrays as lists, with their kinds."""
-    if isinstance(found, np.ndarray):
-        return found.dtype, found.tolist()
-    if is_dataclass(found):
-        return [told(getattr(found, each.name)) for each in fields(found)]
-    return [told(each) for each in found] if isinstance(found, tuple) else found
+# --- reading records ---------------------------------------------------------------------------------------------
+
+offsets = st.lists(st.integers(-(2**31), 2**31 - 1), unique=True, max_size=5).map(sorted)
+times = st.sampled_from([0, -1, 1_700_000_000_000, 2**62, -(2**63)])
+base_offsets = st.integers(0, 2**40)
 
 
-@given(batches)
-def test_all_fields_are_those_that_python_reads(batches: list[list[bytes]]) -> None:
-    laid = laid_out(batches)
-    assert told(read_records_in_c(*laid)) == told(read_in_python(*laid))
+@st.composite
+def batches_in_order(draw: st.DrawFn) -> list[tuple[list[bytes], Said]]:
+    """Records of ascending offsets, and what their batches say."""
+    made, base_offset = [], draw(base_offsets)
+    for deltas in draw(st.lists(offsets, max_size=4)):
+        each = [record(draw(timestamps), delta, draw(nullable), draw(nullable), draw(headers)) for delta in deltas]
+        attributes = draw(st.sampled_from([0, LOG_APPEND_TIME_BIT]))
+        epoch = draw(st.integers(-1, 2**31 - 1))
+        said = {"base_offset": base_offset, "attributes": attributes, "partition_leader_epoch": epoch}
+        made.append((each, {**said, "base_timestamp": draw(times), "max_timestamp": draw(times)}))
+        base_offset += 2**33
+    return made
 
 
-@given(batches, st.data())
-def test_what_is_damaged_is_left_to_python_or_read_as_python_reads_it(
-    batches: list[list[bytes]], data: st.DataObject
+def with_headers(batches: Sequence[tuple[list[bytes], Said]]) -> list[Batch]:
+    """The batches in one buffer, each behind room for its header."""
+    data, places = bytearray(), []
+    for each, _ in batches:
+        places.append(len(data))
+        data += bytes(HEADER_BYTES) + b"".join(each)
+    sizes, whole = [sum(map(len, each)) for each, _ in batches], bytes(data)
+    return [
+        Batch(whole, at, 0, HEADER_BYTES - 12 + size, 0, 2, 0, 0, 0, 0, 0, -1, -1, -1, len(each))._replace(**said)
+        for (each, said), at, size in zip(batches, places, sizes, strict=True)
+    ]
+
+
+def in_c(batches: Sequence[Batch]) -> RecordColumns | None:
+    columns = in_columns(batches)
+    assert columns is not None
+    return packed_columns(columns.data, columns, None)
+
+
+def in_python(batches: Sequence[Batch]) -> RecordColumns:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(speedups, "module", None)
+        return decode_columns(batches)
+
+
+def columns_of(columns: RecordColumns) -> list[object]:
+    """What can be compared: arrays as lists, with their kinds."""
+    arrays = [*(getattr(columns, name) for name in COLUMNS)]
+    headers = columns.headers_at
+    if headers is not None:
+        arrays += [getattr(headers, name) for name in HEADERS]
+    return [(array.dtype, array.tolist()) for array in arrays]
+
+
+@given(batches_in_order().filter(bool))
+def test_all_columns_are_those_that_python_reads(made: list[tuple[list[bytes], Said]]) -> None:
+    batches = with_headers(made)
+    found, expected = in_c(batches), in_python(batches)
+    assert found is not None
+    assert columns_of(found) == columns_of(expected)
+    numbers = (found.offset_list(), found.epoch_list(), found.size_bytes(), len(found), found.rows_in_order())
+    assert numbers == (
+        *(expected.offset_list(), expected.epoch_list(), expected.size_bytes()),
+        *(len(expected), expected.rows_in_order()),
+    )
+    assert (found.keys(), found.values(), found.headers()) == (expected.keys(), expected.values(), expected.headers())
+
+
+@given(batches_in_order().filter(bool), st.integers(0, 9), st.integers(0, 9), st.integers(0, 2**40))
+def test_a_slice_of_packed_columns_has_its_rows(
+    made: list[tuple[list[bytes], Said]], start: int, stop: int, offset: int
 ) -> None:
-    buffer, starts, ends, counts = laid_out(batches)
-    if not buffer:
-        return
-    damaged = bytearray(buffer)
+    batches = with_headers(made)
+    found, expected = in_c(batches), in_python(batches)
+    assert found is not None
+    parts = [columns.slice(start, stop).slice(1, 7) for columns in (found, expected)]
+    for part, other in (parts, reversed(parts)):
+        assert part.offset_list() == other.offsets.tolist()
+        assert part.epoch_list() == other.leader_epochs.tolist()
+        assert part.keys() == other.keys()
+        assert part.values(1) == other.values()[1:]
+        assert [part.offset_at(row) for row in range(len(part))] == other.offset_list()
+        assert part.row_of(offset) == int(other.offsets.searchsorted(offset))
+
+
+@given(batches_in_order().filter(bool), st.data())
+def test_what_is_damaged_is_left_to_python_or_read_as_python_reads_it(
+    made: list[tuple[list[bytes], Said]], data: st.DataObject
+) -> None:
+    batches = with_headers(made)
+    damaged = bytearray(batches[0].data)
     for _ in range(data.draw(st.integers(1, 3))):
-        damaged[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
-    changes = st.sampled_from([0, 0, 0, 1, -1])
-    counts = counts + np.array([data.draw(changes) for _ in counts], dtype=np.int64)
-    in_c = read_records_in_c(bytes(damaged), starts, ends, counts)
+        damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
+    changes, buffer = st.sampled_from([0, 0, 0, 1, -1]), bytes(damaged)
+    batches = [each._replace(data=buffer, record_count=each.record_count + data.draw(changes)) for each in batches]
+    found = in_c(batches)
     try:
-        in_python = read_in_python(bytes(damaged), starts, ends, counts)
-    except (DamagedBatchError, DamagedRecordError):
-        assert in_c is None
+        expected = in_python(batches)
+    except CorruptRecordError:
+        assert found is None
     else:
-        assert in_c is None or told(in_c) == told(in_python)
+        assert found is None or columns_of(found) == columns_of(expected)
 
 
-@given(batches.filter(any))
-def test_nothing_sound_is_left_to_python(batches: list[list[bytes]]) -> None:
-    assert read_records_in_c(*laid_out(batches)) is not None
+ONE = [([record(0, 0, b"k", b"x", [(b"a", b"b")])], {"base_offset": 5})]
 
 
-@pytest.mark.parametrize("counts", [[-1], [2], [2**31 - 1], [-(2**31)]])
-def test_no_memory_is_taken_for_a_count_that_cannot_be(counts: list[int]) -> None:
-    buffer, starts, ends, _ = laid_out([[record(0, 0, None, b"x", [])]])
-    assert read_records_in_c(buffer, starts, ends, np.array(counts, dtype=np.int64)) is None
+@pytest.mark.parametrize("count", [-1, 2, 2**31 - 1, -(2**31)])
+def test_no_memory_is_taken_for_a_count_that_cannot_be(count: int) -> None:
+    assert in_c([each._replace(record_count=count) for each in with_headers(ONE)]) is None
 
 
-def test_a_batch_that_lies_elsewhere_is_not_read(module: ModuleType) -> None:
-    buffer = laid_out([[record(0, 0, None, b"x", [])]])[0]
-    for start, end in ((-8, 8), (0, len(buffer) + 1), (8, 6), (2**62, 2**62 + 9)):
-        room = np.empty((7, 1), dtype=np.int64)
-        assert module.read_fields(buffer, np.array([[start], [end], [1]]), room, MAX_HEADERS) == -1
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"position": -100},
+        {"position": -1},
+        {"position": 1},
+        {"position": 2**62},
+        {"length_bytes": 2**31 - 1},
+        {"length_bytes": -(2**31)},
+        {"length_bytes": 0},
+        {"base_offset": 2**63 - 1},
+    ],
+)
+def test_a_batch_that_cannot_be_is_not_read(said: Said) -> None:
+    assert in_c([each._replace(**said) for each in with_headers(ONE)]) is None
 
 
-def test_headers_that_have_no_room_are_not_read(module: ModuleType) -> None:
-    buffer = varint(2) + 2 * (field(b"a") + field(b"b"))
-    rooms: list[tuple[list[int], int, int]] = [([0], 2, 1), ([0], 2, 3), ([], 1, 2), ([0], 1, 2), ([0], 3, 2)]
-    rooms += [([place], 2, 2) for place in (-1, len(buffer), 2**62)]
-    for places, firsts, room in rooms:
-        first, spans = np.empty(firsts, dtype=np.int64), np.empty((4, room), dtype=np.int64)
-        with pytest.raises(ValueError, match="the headers are not those that were found"):
-            module.read_headers(buffer, np.array(places, dtype=np.int64), first, spans)
-    first, spans = np.empty(2, dtype=np.int64), np.empty((4, 2), dtype=np.int64)
-    module.read_headers(buffer, np.array([0]), first, spans)
-    assert (first.tolist(), spans.tolist()) == ([0, 2], [[2, 6], [1, 1], [4, 8], [1, 1]])
+def test_offsets_that_do_not_ascend_are_left_to_python() -> None:
+    assert in_c(with_headers(ONE * 2)) is None
+    behind = [(ONE[0][0], {"base_offset": 6})]
+    assert in_c(with_headers(ONE + behind)) is not None
+
+
+def test_more_headers_than_a_record_may_have_are_left_to_python(module: ModuleType) -> None:
+    columns = in_columns(with_headers(ONE))
+    assert columns is not None
+    assert module.read_records(columns.data, columns.numbers, None, 1) is not None
+    assert module.read_records(columns.data, columns.numbers, None, 0) is None
+
+
+def test_records_that_were_inflated_lie_one_behind_the_other(module: ModuleType) -> None:
+    (payload,), said = ONE[0]
+    batches = in_columns(with_headers([([payload], said), ([payload], {"base_offset": 9})]))
+    assert batches is not None
+    behind = array("q", [len(payload), 2 * len(payload)])
+    found = packed_columns(payload * 2, batches, behind)
+    assert found is not None
+    assert (found.offset_list(), found.keys()) == ([5, 9], [b"k", b"k"])
+    for ends in ([len(payload)], [len(payload), 1], [-1, 2], [len(payload), 2**62]):
+        if len(ends) == 2:
+            assert packed_columns(payload * 2, batches, array("q", ends)) is None
+            continue
+        with pytest.raises(ValueError, match="2 batches, and 8 bytes that say where they end"):
+            packed_columns(payload * 2, batches, array("q", ends))
+    with pytest.raises(TypeError):
+        module.read_records(payload, batches.numbers, "no buffer", 1)
+
+
+def test_numbers_of_batches_are_added_up_and_united(module: ModuleType) -> None:
+    batches = in_columns(with_headers([([], {"base_offset": 6, "attributes": -1}), ([], {"base_offset": 9})]))
+    assert batches is not None
+    assert batches.sum_and_union("base_offset") == (15, 15)
+    assert batches.sum_and_union("attributes") == (-1, -1)
+    assert batches[:0].sum_and_union("crc") == (0, 0)
+    for nth in (-1, 14, 2**40):
+        with pytest.raises(ValueError, match=f"a batch has no number {nth}"):
+            module.sum_and_union(batches.numbers, nth)
+
+
+@given(st.lists(nullable, max_size=20))
+def test_copies_are_the_fields(fields: list[bytes | None]) -> None:
+    module = speedups.module
+    assert module is not None
+    lengths = array("q", [-1 if each is None else len(each) for each in fields])
+    starts = array("q", np.cumsum([0, *(max(0, length) for length in lengths)])[:-1].tolist())
+    assert module.copies(b"".join(each or b"" for each in fields), starts, lengths) == fields
+
+
+@pytest.mark.parametrize(("start", "length"), [(-1, 1), (0, 5), (4, 1), (5, 0), (2**62, 2**62), (1, 2**63 - 1)])
+def test_what_lies_elsewhere_is_not_copied(module: ModuleType, start: int, length: int) -> None:
+    with pytest.raises(ValueError, match="a field lies outside of the buffer"):
+        module.copies(b"1234", array("q", [0, start]), array("q", [4, length]))
+    with pytest.raises(ValueError, match="as many starts as lengths are wanted"):
+        module.copies(b"1234", array("q", [0]), array("q"))
+
+
+def test_room_has_the_size_that_was_asked_for(module: ModuleType) -> None:
+    for size_bytes in (0, 1, 4 * 1024 * 1024 - 1, 4 * 1024 * 1024, 9 * 1024 * 1024 + 1):
+        room = module.room(size_bytes)
+        assert (type(room), len(room)) == (bytearray, size_bytes)
+        room[:] = bytes(size_bytes)
+    with pytest.raises(SystemError):
+        module.room(-1)
 
 
 # --- batches -----------------------------------------------------------------------------------------------------
@@ -262,7 +398,7 @@ def crc32c(covered: memoryview) -> int:
 
 
 def positions(found: bytes) -> list[int]:
-    return memoryview(found).cast("q").tolist()
+    return memoryview(found).cast("q")[::BATCH_NUMBERS].tolist()
 
 
 # --- copies ------------------------------------------------------------------------------------------------------
@@ -306,8 +442,6 @@ def test_fields_that_have_no_room_or_lie_elsewhere_are_not_copied(
 # --- records as objects ------------------------------------------------------------------------------------------
 
 PARTITION = TopicPartition("orders", 3)
-HEADERS = [each.name for each in fields(HeaderColumns)]
-COLUMNS = [each.name for each in fields(RecordColumns) if each.name not in {"buffer", "headers_at", "part_of"}]
 
 
 def chunk_of(batches: list[list[bytes]]) -> PartitionRecords[Any, Any]:
@@ -639,7 +773,7 @@ def test_no_sanitizer_has_anything_to_say(tmp_path: Path) -> None:
         f"spec = util.spec_from_loader('kwire._speedups', ExtensionFileLoader('kwire._speedups', {str(built)!r}))\n"
         "module = sys.modules['kwire._speedups'] = util.module_from_spec(spec); spec.loader.exec_module(module)\n"
         f"tests = {[__file__, *map(str, ALSO)]}\n"
-        "import pytest; sys.exit(pytest.main(['-q', '-p', 'no:cacheprovider', '-k', 'not sanitizer', *tests]))"
+        "import pytest; sys.exit(pytest.main(['-q', '-s', '-p', 'no:cacheprovider', '-k', 'not sanitizer', *tests]))"
     )
     # What the interpreter itself never frees is not asked for. Its allocator would hide that freed memory is used.
     environment = {"LD_PRELOAD": " ".join(libraries), "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}
