@@ -10,31 +10,32 @@ import uvicorn
 from arguments import Wanted, parse
 from fastapi import FastAPI, HTTPException, Response
 
-from kwire import AsyncConsumer
+from kwire import AsyncConsumer, WakeupError
 
 
 def make_app(wanted: Wanted) -> FastAPI:
     newest: dict[str, str] = {}
 
     async def read(consumer: AsyncConsumer) -> None:
-        async for record in consumer:
-            newest[(record.key or b"").decode()] = (record.value or b"").decode()
+        with suppress(WakeupError):  # the server ends
+            async for record in consumer:
+                newest[(record.key or b"").decode()] = (record.value or b"").decode()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        """The consumer lives as long as the application: it leaves its group when the server ends."""
+        """The consumer lives as long as the application.
+
+        It has no group: `newest` is empty at each start, so each start reads the whole topic, and each process all
+        partitions.
+        """
         async with AsyncConsumer(
-            wanted.topic,
-            bootstrap_servers=wanted.bootstrap_servers,
-            group_id=wanted.group_id,
-            auto_offset_reset="earliest",
+            wanted.topic, bootstrap_servers=wanted.bootstrap_servers, auto_offset_reset="earliest"
         ) as consumer:
             app.state.consumer = consumer
             app.state.reading = asyncio.create_task(read(consumer))
             yield
-            app.state.reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await app.state.reading  # raises what it failed over
+            consumer.wakeup()
+            await app.state.reading  # raises what it failed over
 
     app = FastAPI(lifespan=lifespan)
 
