@@ -109,7 +109,7 @@ class ConsumerConfig(SecurityConfig):
     )
     group_remote_assignor: str | None = setting(
         None,
-        'The broker\'s assignor to use with group_protocol="consumer": uniform, range, or what the broker has.',
+        'Which assignor the broker uses, with group_protocol="consumer": uniform, range, or another one that it has.',
         optional_text(),
         shown_default="the broker's choice",
     )
@@ -121,7 +121,7 @@ class ConsumerConfig(SecurityConfig):
     )
     heartbeat_interval_ms: int = setting(
         3_000,
-        "Time between heartbeats; below session_timeout_ms, best a third of it. Only with group_protocol=classic.",
+        "Time between heartbeats; at most a third of session_timeout_ms is best. Only with group_protocol=classic.",
         integer(1),
     )
     max_poll_interval_ms: int = setting(
@@ -138,25 +138,25 @@ class ConsumerConfig(SecurityConfig):
 
     enable_parallel_rebalance: bool = setting(
         False,
-        "After a crash, read the newest records first, and catch up with the lag beside them; kwire's own.",
+        "After a crash, read the newest records first, and the backlog beside them; kwire's own.",
         boolean(),
     )
     parallel_rebalance_min_lag_records: int = setting(
         1,
-        "A lag of at least this many records is caught up with beside the newest ones; a smaller one is read in order.",
+        "A backlog of at least this many records is read beside the newest ones, a smaller one in order; kwire's own.",
         integer(1),
     )
     parallel_rebalance_min_lag_ms: int | None = setting(
         None,
-        "A smaller lag is caught up with beside the newest records, too, if its first record is at least this old.",
+        "A smaller backlog is read beside the newest records, too, if its first one is at least this old; kwire's own.",
         optional_integer(1),
-        shown_default="not set: a smaller lag is read in order",
+        shown_default="not set: a smaller backlog is read in order",
     )
     parallel_rebalance_head_share: float = setting(
-        0.5, "The share of fetched bytes that the newest records have, while there is a lag: between 0 and 1.", share()
+        0.5, "The share of fetched bytes that the newest records have beside a backlog; kwire's own.", share()
     )
     parallel_rebalance_children: int = setting(
-        1, "How many child cursors share a long lag; each reads a part of it.", integer(1, MAX_CHILDREN)
+        1, "How many child cursors share a long backlog; kwire's own.", integer(1, MAX_CHILDREN)
     )
 
     # --- offsets ------------------------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class ConsumerConfig(SecurityConfig):
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise ConfigError(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} must be below "
-                f"session_timeout_ms={self.session_timeout_ms}, best a third of it"
+                f"session_timeout_ms={self.session_timeout_ms}, best a third of it or less"
             )
         if self.enable_auto_commit and self.group_id is None:
             raise ConfigError("enable_auto_commit=True needs a group_id to commit under")

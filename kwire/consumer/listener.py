@@ -68,8 +68,8 @@ class CallsAtOnce(Protocol):
 
 
 class RebalanceConsumer(CallsAtOnce, Protocol):
-    """What a callback may do with the consumer: everything but poll, delay_revoke, close, subscribe, unsubscribe and
-    assign."""
+    """What a callback may do with the consumer: commit, seek, pause and look things up. All other calls are refused,
+    such as poll, delay_revoke, close, subscribe, unsubscribe and assign."""
 
     def commit_sync(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata] | None = None, *, timeout: Timeout | None = None
