@@ -86,7 +86,6 @@ class World:
             "in_work": lambda: lambda: frozenset({TopicPartition("orders", 0)}),
             "kafka_cluster": lambda: self.cluster,
             "kwire": lambda: kwire,
-            "offset_of": lambda: lambda _partition: 0,
             "os": lambda: os,
             "producer": self.open_producer,
             "records": lambda: self.open_consumer().poll(PATIENCE_S),
