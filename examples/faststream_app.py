@@ -16,7 +16,7 @@ from faststream import FastStream
 from faststream.confluent import KafkaBroker
 from pydantic import BaseModel
 
-from kwire import AsyncConsumer
+from kwire import AsyncConsumer, WakeupError
 
 
 class Order(BaseModel):
@@ -42,16 +42,11 @@ def make_app(wanted: Wanted) -> FastStream:
     broker = KafkaBroker(wanted.bootstrap_servers)
     invoices = broker.publisher("invoices")
     app = FastStream(broker)
-    tasks: list[asyncio.Task[None]] = []
+    running: list[tuple[AsyncConsumer, asyncio.Task[None]]] = []
 
-    async def read() -> None:
-        """A record counts as processed when the loop comes back for the next one: its invoice is written then."""
-        async with AsyncConsumer(
-            wanted.topic,
-            bootstrap_servers=wanted.bootstrap_servers,
-            group_id=wanted.group_id,
-            auto_offset_reset="earliest",
-        ) as consumer:
+    async def read(consumer: AsyncConsumer) -> None:
+        """Records count as processed when the loop polls again: their invoices are written then."""
+        async with consumer:
             while records := await consumer.poll(wanted.idle_seconds):
                 for record in records:
                     order = Order.model_validate_json(record.value or b"")
@@ -59,14 +54,21 @@ def make_app(wanted: Wanted) -> FastStream:
 
     @app.after_startup
     async def start() -> None:
-        tasks.append(asyncio.create_task(read()))
-        tasks[0].add_done_callback(lambda _: app.exit())
+        consumer = AsyncConsumer(
+            wanted.topic,
+            bootstrap_servers=wanted.bootstrap_servers,
+            group_id=wanted.group_id,
+            auto_offset_reset="earliest",
+        )
+        task = asyncio.create_task(read(consumer))
+        running.append((consumer, task))
+        task.add_done_callback(lambda _: app.exit())
 
     @app.on_shutdown
     async def stop() -> None:
-        for task in tasks:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
+        for consumer, task in running:
+            consumer.wakeup()  # `cancel` would end it in the middle of a record
+            with suppress(WakeupError):
                 await task  # raises what it failed over
 
     return app
