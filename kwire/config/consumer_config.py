@@ -304,7 +304,7 @@ class ConsumerConfig(SecurityConfig):
             raise ConfigError("enable_auto_commit=True needs a group_id to commit under")
         if self.enable_parallel_rebalance and self.group_id is None:
             raise ConfigError(
-                "enable_parallel_rebalance=True needs a group_id: a lag is what the group has not committed yet"
+                "enable_parallel_rebalance=True needs a group_id: it reads what the group has not committed"
             )
         check_security(self)
 
