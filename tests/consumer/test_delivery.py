@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,6 @@ from kwire.events import AssignmentView
 from kwire.fetching.cursor_collector import Collected
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.protocol.record_columns import RecordColumns
-from kwire.protocol.record_packed import empty_columns
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 EPOCHS = {A: AssignmentEpoch(1), B: AssignmentEpoch(2)}
@@ -25,8 +22,8 @@ MOST = 500
 def columns(offsets: range) -> RecordColumns:
     """Rows with these offsets, and null keys and values."""
     count = len(offsets)
-    return replace(
-        empty_columns(),
+    return RecordColumns(
+        buffer=b"",
         offsets=np.array(offsets, dtype=np.int64),
         timestamps=np.zeros(count, np.int64),
         timestamp_types=np.zeros(count, np.int8),

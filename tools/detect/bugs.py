@@ -177,7 +177,7 @@ BUGS: tuple[Bug, ...] = (
         name="batches-from-their-beginning",
         story="a position inside a batch is rounded down",
         file="fetching/open_fetch.py",
-        old="        row = int(columns.offsets.searchsorted(position)) if is_before else 0\n",
+        old="        row = columns.row_of(at.position.offset)\n",
         new="        row = 0\n",
     ),
     Bug(

@@ -102,7 +102,6 @@ ARGUED: tuple[Argued, ...] = (
     Argued("protocol/record_portions", "MAX_PORTION_BYTES = 16", "", "a choice of how much is decoded at once"),
     Argued("protocol/zstd_library: inflate_zstd", "_MAX_KEPT_BYTES", "", "a choice of what memory is kept"),
     Argued("protocol/compression_buffer: InflationBuffer.finish", "2 * len(used)", "", "whether to copy or to lend"),
-    Argued("protocol/compression_buffer", "np.empty(0, dtype=np.uint8)", "0 -> 1", "grows when it is first written to"),
     # --- how fast, and not what ---------------------------------------------------------------------------------
     *(
         Argued(f"protocol/{place}", text, "", "chooses between two ways that give the same result")
@@ -132,9 +131,9 @@ ARGUED: tuple[Argued, ...] = (
             ("record_headers", "_MAX_ALIKE_BYTES = 1024"),
             ("record_headers: _Walk.run", "while rows.size >= _LOOP_BELOW_RECORDS:"),
             ("record_batch_columns", "MANY_BATCHES = 48"),
-            ("record_batch_columns: _columns", "<= _GREATEST_OFFSET"),
+            ("record_batch_columns: _columns", "bits & _GREAT_OFFSET_BIT"),
             ("record_decoding: _are_few", "len(batches) <= MAX_FEW_RECORDS"),
-            ("record_payloads: Inflation.payloads", "if self._is_plain:"),
+            ("record_payloads: Inflation.payloads", "if self._is_plain else self._inflated()"),
             ("record_varints: read_varints", "if not len(first) or first.max() < 0x80:"),
             ("record_batch: find_batches", "end > size_bytes"),
             ("framing: Framing._take_small", "self.last_was_large = False"),
