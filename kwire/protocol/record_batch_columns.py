@@ -1,10 +1,10 @@
 """Headers of many batches, kept as columns.
 
 A producer that does not wait writes a batch for each record. Reading a header in Python takes longer than decoding a
-record of a large batch, so numpy reads many headers at once, and a `Batch` is made only on demand.
+record of a large batch, so the module in C, or numpy, reads many headers at once, and a `Batch` is made only on demand.
 
-Contract: `read_batches` returns the batches and the error of `iter_batches`. `column` returns one field of all headers,
-from a list of batches or from `BatchColumns`. Called by `fetching/` and `record_decoding.py`.
+Contract: `read_batches` returns the batches and the error of `iter_batches`. `column` and `numbers_of` return one field
+of all headers, from a list of batches or from `BatchColumns`. Called by `fetching/` and `record_decoding.py`.
 """
 
 from __future__ import annotations
