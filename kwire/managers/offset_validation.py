@@ -110,11 +110,12 @@ class OffsetValidationManager:
     @property
     def awaits_poll(self) -> bool:
         """Whether there is something to decide, or to ask again."""
-        return bool(self._refused or self._diverged or self._undecided)
+        return bool(self._diverged or self._undecided) or any(map(self._subscription.still_wants, self._refused))
 
     def on_poll(self) -> None:
         """Raise again what the user has not decided, and ask again what was refused."""
-        self._refused.clear()
+        for tp in list(filter(self._subscription.still_wants, self._refused)):
+            del self._refused[tp]
         self._settle_diverged()
         self._raise_undecided()
 

@@ -113,7 +113,8 @@ class PositionsManager:
     def awaits_poll(self) -> bool:
         """Whether a look-up waits for a poll, a query was refused, the user has to say where to go on, or it matters
         how far the application got."""
-        return bool(self._await_poll or self._refused or self._without_reset_policy or self._ahead)
+        waits = self._await_poll or self._without_reset_policy or self._ahead
+        return bool(waits) or any(map(self._subscription.still_wants, self._refused))
 
     def await_poll(self, partitions: Collection[TopicPartition]) -> None:
         """Look up the positions of these from the next poll on, or when somebody asks for them."""
@@ -124,7 +125,7 @@ class PositionsManager:
         or has the permission."""
         self._subscription.to_reconsider |= self._await_poll
         self._await_poll.clear()
-        for tp in list(self._refused):
+        for tp in list(filter(self._subscription.still_wants, self._refused)):
             self._ask_again(tp)
         self._raise_stranded()
 

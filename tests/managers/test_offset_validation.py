@@ -463,6 +463,23 @@ def test_what_is_found_of_a_partition_is_raised_if_it_is_of_the_present_subscrip
     assert bool(scenario.errors) == (wanted == "orders")
 
 
+def test_a_refusal_that_concerns_a_former_subscription_is_not_asked_again(scenario: Scenario) -> None:
+    """No error ends the poll that asks, so one poll would ask again and again."""
+    scenario.become_stable(O0, offset=18)
+    fetched(scenario, 18, 19)
+    refresh(scenario, epoch=6, leaders=(3, 2))
+    scenario.subscribe("clicks")
+    end(scenario, 12, code=ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    said = [scenario.managers.main.validation.awaits_poll]
+    scenario.post(PollStarted())
+    assert not scenario.pending(OffsetForLeaderEpochRequest)
+    scenario.subscribe("orders")
+    said.append(scenario.managers.main.validation.awaits_poll)
+    scenario.post(PollStarted())
+    assert said == [False, True]
+    assert scenario.pending(OffsetForLeaderEpochRequest)
+
+
 def test_one_partition_that_is_settled_leaves_the_others_alone(make_scenario: MakeScenario) -> None:
     """Of `orders-0` all is handed out, of `orders-1` the application may have had more than it has told yet."""
     scenario = make_scenario(auto_offset_reset="none")

@@ -505,6 +505,22 @@ def test_what_is_wrong_with_one_of_the_present_subscription_is(make_scenario: Ma
     assert "orders" in str(scenario.take_error(KafkaError))
 
 
+def test_what_is_wrong_with_a_partition_of_a_former_subscription_holds_up_no_other(
+    make_scenario: MakeScenario,
+) -> None:
+    """Both were asked for again with each poll, in one request, which was refused again because of the one that nobody
+    wants any more. As that is not raised, nothing ended the poll that had asked."""
+    scenario = owning(make_scenario(partition_assignment_strategy="cooperative-sticky"), O0, CLICKS)
+    scenario.subscribe("clicks")
+    scenario.answer_committed({O0: -1, CLICKS: 5}, {O0: ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    scenario.poll()
+    scenario.answer_committed({CLICKS: 5})
+    assert state(scenario, CLICKS) is PartitionState.FETCHING
+    assert not scenario.managers.awaits_poll
+    scenario.subscribe("orders")
+    assert scenario.managers.awaits_poll
+
+
 def test_a_group_without_permission_is_told_to_every_poll(scenario: Scenario) -> None:
     scenario.post(Assign(frozenset({O0}), Reply()), PollStarted())
     for _ in range(3):
