@@ -73,6 +73,8 @@ class Mailbox:
         self.was_reached = False
         self.connection_failures = ""
         self.awaits_poll = True
+        self.poll_round = 1
+        """How many times the network thread has begun to wait for a poll."""
         self.operator: EventSink | None = None
 
     # --- application thread ---------------------------------------------------------------------------------
@@ -221,8 +223,10 @@ class Mailbox:
 
     def await_poll(self, awaits: bool) -> None:
         """Say whether the network thread has to hear of polls. If it now has to, a poll that is under way looks again:
-        it may have seen that nobody waits for it, and gone to sleep, just before."""
+        it may have seen that nobody waits for it, and gone to sleep, just before. And it says once more that it polls,
+        if it has said so already."""
         if awaits and not self.awaits_poll:
+            self.poll_round += 1
             self.awaits_poll = True
             self.notify()
         else:

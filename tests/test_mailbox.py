@@ -83,6 +83,16 @@ def test_an_application_that_sleeps_looks_again_when_its_polls_begin_to_matter()
     assert mailbox.signal() == seen, "no news"
 
 
+def test_each_time_that_polls_begin_to_matter_is_a_round_of_its_own() -> None:
+    """So a poll that has said already that it polls says so again."""
+    mailbox = Mailbox()
+    rounds = [mailbox.poll_round]
+    for awaits in (True, False, True, True, False, True):
+        mailbox.await_poll(awaits)
+        rounds.append(mailbox.poll_round)
+    assert rounds == [1, 1, 1, 2, 2, 2, 3]
+
+
 def test_posting_to_a_thread_that_is_gone_is_no_error() -> None:
     mailbox = Mailbox()
     mailbox.post(PollStarted())

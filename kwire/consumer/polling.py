@@ -83,14 +83,24 @@ class Polling(Generic[K, V]):
         finally:
             self._mailbox.polled_at_ms = monotonic_ms()
 
-    def ask_for_work(self) -> bool:
+    def ask_for_work(self, asked_in: int) -> int:
         """Nothing can be returned yet: tell the network thread that the application polls, if it waits for that
-        (`awaits_poll`). Returns whether it was told. Told each time, it would take a turn for each record, which is
-        most of what a record takes."""
-        if not self._mailbox.awaits_poll:
-            return False
+        (`awaits_poll`). Told each time, it would take a turn for each record, which is most of what a record takes.
+
+        A poll says so once in each round of waiting, for some needs outlast many polls. A need that comes up while the
+        poll waits begins another round: a member has left the group because a callback took too long, say.
+
+        Args:
+            asked_in: The round that this poll was last told in; 0 for none.
+
+        Returns:
+            The same, from now on.
+        """
+        awaited_in = self._mailbox.poll_round
+        if not self._mailbox.awaits_poll or awaited_in == asked_in:
+            return asked_in
         self._mailbox.post(PollStarted())
-        return True
+        return awaited_in
 
     def tell_return(self) -> None:
         """The application comes back for more: wake the network thread, if it waits for that."""

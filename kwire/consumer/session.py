@@ -246,7 +246,7 @@ class ConsumerSession(Generic[K, V]):
         return records
 
     def _next_records(self, deadline: Deadline, *, to_loop: bool, min_records: int) -> Steps[Records[K, V]]:
-        asked = False
+        asked_in = 0
         while True:
             seen = self.link.mailbox.signal()
             self.link.raise_wakeup()
@@ -264,7 +264,7 @@ class ConsumerSession(Generic[K, V]):
             records = self.polling.hand_out(to_loop=to_loop, min_records=min_records)
             if records:
                 return records
-            asked = asked or self.polling.ask_for_work()
+            asked_in = self.polling.ask_for_work(asked_in)
             if self._processor_use is not None and self._processor_use.must_return():
                 self.link.mailbox.polls_in_a_row.finds_nothing()
                 return records

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from kwire.clock import NEVER_MS
-from kwire.events import Close, Describe
+from kwire.events import Close, Describe, PollStarted
 from kwire.mailbox import Mailbox
 from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
@@ -154,6 +154,8 @@ class NetworkLoop:
             self._short_turns.note_events(events)
             for event in events:
                 self._inbox.process(event, now_ms)
+                if isinstance(event, PollStarted):  # what another event of this turn needs is news to that poll
+                    self._mailbox.await_poll(self._managers.awaits_poll)
             self._metrics.processed_events(self._now_ms() - now_ms, now_ms)
 
     def _poll_all(self, now_ms: float) -> float:

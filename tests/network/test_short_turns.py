@@ -11,7 +11,7 @@ import trio
 
 from kwire.assignors import resolve
 from kwire.config import ConsumerConfig
-from kwire.events import Assign, Commit, PollStarted, Reply, Seek
+from kwire.events import Assign, Commit, PollStarted, Reply, Seek, Unsubscribe
 from kwire.fetching.buffer import FetchBuffer
 from kwire.mailbox import Mailbox
 from kwire.model import OffsetAndMetadata, TopicPartition
@@ -277,5 +277,24 @@ def test_a_commit_that_met_an_error_has_the_others_look_at_once(
             reader.mailbox.post(Commit({TP: OffsetAndMetadata(0)}, Reply()))
             await trio.sleep(0.2 * OTHERS_WAIT_MS / 1_000)
             assert reader.polled_s
+
+    in_virtual_time(scenario)
+
+
+def test_what_needs_a_poll_again_in_the_turn_that_hears_of_one_begins_a_round(
+    in_virtual_time: InVirtualTime, network: MemoryNetwork, broker: SteadyBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A poll waits, and another task unsubscribes before the network thread has heard of the poll. To it, polls
+    mattered all along."""
+    broker.has_records = False
+
+    async def scenario() -> None:
+        async with reading(network, monkeypatch) as reader:
+            assert reader.mailbox.awaits_poll, "nobody has polled yet"
+            seen = reader.mailbox.poll_round
+            reader.mailbox.note(PollStarted())
+            reader.mailbox.post(Unsubscribe(Reply()))
+            assert reader.mailbox.awaits_poll
+            assert reader.mailbox.poll_round > seen
 
     in_virtual_time(scenario)
