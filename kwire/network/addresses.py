@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 import trio
 
 from kwire.config.endpoints import Endpoint
+from kwire.network.worker_threads import worker_thread_needed
 
 NEXT_ATTEMPT_S = 0.25  # RFC 8305: how long an address has before the next one is tried beside it
 MAX_FAILED = 1_000
@@ -59,7 +60,8 @@ class Addresses:
     async def of(self, host: str, port: int) -> list[Address]:
         """The addresses, in the order to try them in. Raises: OSError."""
         try:
-            found = await trio.socket.getaddrinfo(_without_brackets(host), port, type=socket.SOCK_STREAM)
+            with worker_thread_needed(f"look up {host!r}"):
+                found = await trio.socket.getaddrinfo(_without_brackets(host), port, type=socket.SOCK_STREAM)
         except (ValueError, OverflowError) as error:
             # Not what the resolver takes for a name (UnicodeError is a ValueError), or a port that is no port: brokers
             # name each other in metadata, so it need not be the user who mistyped it.
@@ -148,11 +150,12 @@ async def canonical_servers(servers: Sequence[Endpoint]) -> list[Endpoint]:
 
 async def _canonical_name(address: Address) -> str:
     """As in Java, an address that leads to no name stands for itself."""
-    try:
-        name, _ = await trio.socket.getnameinfo(address.socket_address, socket.NI_NAMEREQD)
-    except OSError:
-        return address.socket_address[0]
-    return name
+    with worker_thread_needed(f"look up the name of {address}"):
+        try:
+            name, _ = await trio.socket.getnameinfo(address.socket_address, socket.NI_NAMEREQD)
+        except OSError:
+            return address.socket_address[0]
+        return name
 
 
 def _families_in_turn(addresses: Sequence[Address]) -> list[Address]:

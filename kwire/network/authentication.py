@@ -18,6 +18,7 @@ from kwire.errors import (
     UnsupportedSaslMechanismError,
 )
 from kwire.model import Node
+from kwire.network.worker_threads import worker_thread_needed
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.protocol.messages.sasl_handshake import SaslHandshakeRequest
@@ -78,14 +79,16 @@ class Authentication:
 
         Raises:
             SaslAuthenticationError: the provider failed, or returned something else.
+            OSError: no thread can be started to ask it in.
         """
         if self._login.provider is None:
             return self._login
         from kwire.network.login.credentials import ask_for_credentials
 
-        username, password = await trio.to_thread.run_sync(
-            ask_for_credentials, self._login.provider, abandon_on_cancel=True, limiter=self._one_at_a_time
-        )
+        with worker_thread_needed("ask sasl_credentials_provider"):
+            username, password = await trio.to_thread.run_sync(
+                ask_for_credentials, self._login.provider, abandon_on_cancel=True, limiter=self._one_at_a_time
+            )
         return replace(self._login, username=username, password=password)
 
     async def run(
@@ -161,7 +164,10 @@ async def _said(exchange: SaslExchange, challenge: bytes | None = None) -> bytes
     def say() -> bytes | None:
         return exchange.first() if challenge is None else exchange.answer(challenge)
 
-    return await trio.to_thread.run_sync(say, abandon_on_cancel=True) if exchange.does_io else say()
+    if not exchange.does_io:
+        return say()
+    with worker_thread_needed("log in"):
+        return await trio.to_thread.run_sync(say, abandon_on_cancel=True)
 
 
 def renew_after_ms(lifetime_ms: float, longest_wait_ms: float, chance: float) -> float:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import trio
 
@@ -29,6 +30,7 @@ from kwire.network.login.login_server import LoginServer
 from kwire.network.login.refresh import MIN_PAUSE_MS, REFUSED_PAUSE_MS, RefreshRules
 from kwire.network.login.sources import GiveToken, name_of_origin, token_giver
 from kwire.network.login.token_file import FileTokens, TokenFile
+from kwire.network.worker_threads import NoWorkerThreadError, worker_thread_needed
 
 log = part_logger("login")
 
@@ -127,7 +129,7 @@ class TokenLogin:
             self._wanted = trio.Event()
             with trio.move_on_after(min(wait_ms, longest_ms) / 1000.0):
                 await self._wanted.wait()
-            if self._file is not None and await trio.to_thread.run_sync(self._file.has_changed):
+            if self._file is not None and await _has_changed(self._file):
                 return
 
     def _wait_ms(self) -> float:
@@ -191,6 +193,13 @@ class TokenLogin:
         return max(self._backoff.delay_ms(self._failures), MIN_PAUSE_MS if is_certain else 0.0)
 
 
+async def _has_changed(file: TokenFile) -> bool:
+    """False if it cannot be looked at now: the next look tells."""
+    with suppress(NoWorkerThreadError), worker_thread_needed("look at a file"):
+        return await trio.to_thread.run_sync(file.has_changed)
+    return False
+
+
 def _in_worker_thread(giver: GiveToken) -> Ask:
     """The question in a thread: it may block for long, and must not stop the network."""
     # An abandoned question goes on in its thread. The next one waits for that: there is never more than one.
@@ -200,8 +209,11 @@ def _in_worker_thread(giver: GiveToken) -> Ask:
         bound_ms = giver.timeouts.connect_ms + giver.timeouts.read_ms + _BESIDE_TIMEOUTS_MS
 
     async def ask() -> OAuthToken:
-        with trio.move_on_after(bound_ms / 1000.0):
-            return await trio.to_thread.run_sync(giver, abandon_on_cancel=True, limiter=limiter)
+        try:
+            with trio.move_on_after(bound_ms / 1000.0), worker_thread_needed("ask for a token"):
+                return await trio.to_thread.run_sync(giver, abandon_on_cancel=True, limiter=limiter)
+        except NoWorkerThreadError as error:
+            raise TokenRequestError(str(error)) from error
         raise TokenRequestError(f"the login server has not answered within {bound_ms:.0f} ms")
 
     return ask
