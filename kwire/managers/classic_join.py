@@ -116,8 +116,7 @@ class ClassicJoin:
         member = self._member
         is_new = member_id not in (NO_MEMBER_ID, member.identity.member_id)
         if is_new and code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
-            member.reason = "the join was given up"
-            member.send_leave(member.identity._replace(member_id=member_id))
+            member.send_leave(member.identity._replace(member_id=member_id), "the join was given up")
 
     def _joined(self, answer: JoinGroupResponse, now_ms: float) -> None:
         leads = answer.leader == answer.member_id and not answer.skip_assignment

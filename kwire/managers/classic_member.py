@@ -212,7 +212,7 @@ class ClassicMember:
                 self._leader.follow()
                 self.set_identity(self.identity._replace(generation_id=NO_GENERATION, member_id=NO_MEMBER_ID))
             case ClassicEffect.SEND_LEAVE:
-                self.send_leave(self.identity)
+                self.send_leave(self.identity, self.reason)
             case _:
                 assert_never(effect)
 
@@ -224,7 +224,7 @@ class ClassicMember:
         self.identity = identity
         self._subscription.set_group(ConsumerGroupMetadata(**identity._asdict()))
 
-    def send_leave(self, identity: GroupIdentity) -> None:
+    def send_leave(self, identity: GroupIdentity, reason: str) -> None:
         """Tell the coordinator that this member is gone."""
         reply, self._leave_reply = self._leave_reply, None
         # A static member's place outlives it (KIP-345), unless it is told to leave it.
@@ -232,7 +232,7 @@ class ClassicMember:
         if identity.member_id and not keeps_place:
             # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
             channel = Channel.CONTROL if self.request.in_flight else None
-            self.leaving.send(partial(leave_request, identity, self.reason), channel=channel, reply=reply)
+            self.leaving.send(partial(leave_request, identity, reason), channel=channel, reply=reply)
         elif reply is not None:
             reply.succeed(None)
 

@@ -863,6 +863,20 @@ def test_a_member_made_by_a_join_that_was_given_up_is_not_left_behind(scenario: 
     assert scenario.request(LeaveGroupRequest).member_id == "member-x"
 
 
+def test_the_join_that_follows_one_that_was_given_up_keeps_its_reason(scenario: Scenario) -> None:
+    """The broker's log, and `describe()`, said of it that it was given up."""
+    scenario.start_joining("orders")
+    given_up = scenario.unsent(JoinGroupRequest)
+    scenario.unsubscribe()
+    scenario.start_joining("orders")
+    before = scenario.managers.membership.status().reason
+    given_up.on_answer(JoinGroupResponse(generation_id=1, member_id="member-x"), scenario.now_ms)
+    scenario.turn()
+    left = scenario.written_for(LeaveGroupRequest, 5).members
+    assert [(each.member_id, each.reason) for each in left] == [("member-x", "the join was given up")]
+    assert scenario.managers.membership.status().reason == before
+
+
 # --- refusals ---------------------------------------------------------------------------------------------------
 
 FINAL = [ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.GROUP_MAX_SIZE_REACHED, ErrorCode.INCONSISTENT_GROUP_PROTOCOL]
