@@ -77,13 +77,9 @@ class ClassicJoin:
                 destination=destination,
                 on_answer=partial(self._on_join_answer, attempt),
                 on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.JOIN_FAILED),
-                timeout_ms=self._timeout_ms,
+                timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
             )
         )
-
-    @property
-    def _timeout_ms(self) -> float:
-        return max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS)
 
     def _join_request(self) -> JoinGroupRequest:
         return join_request(
@@ -164,6 +160,8 @@ class ClassicJoin:
     # --- SyncGroup ------------------------------------------------------------------------------------------
 
     def _sync(self, plan: Plan) -> None:
+        """As in Java, the answer has no more time than that of other requests, though it waits for the leader's plan.
+        There are no heartbeats meanwhile, so nothing else would show that the coordinator's machine is gone."""
         destination, attempt = self._coordinator.destination, self._member.attempt
         if destination is None:
             self._member.fire(ClassicEvent.SYNC_FAILED)
@@ -175,7 +173,6 @@ class ClassicJoin:
                 destination=destination,
                 on_answer=partial(self._on_sync_answer, attempt),
                 on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.SYNC_FAILED),
-                timeout_ms=self._timeout_ms,
             )
         )
 

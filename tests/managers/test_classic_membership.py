@@ -97,6 +97,14 @@ def test_a_join_says_what_the_member_wants(make_scenario: MakeScenario) -> None:
     assert unsent.timeout_ms == 65_000
 
 
+def test_a_sync_has_the_time_of_any_request(scenario: Scenario) -> None:
+    """It had that of a join. A coordinator's machine that was gone without a word kept the member for five minutes, in
+    which it does not even heartbeat."""
+    scenario.start_joining("orders")
+    scenario.join()
+    assert scenario.unsent(SyncGroupRequest).timeout_ms is None
+
+
 def test_a_member_joins_is_assigned_calls_back_and_finds_positions_before_it_is_stable(scenario: Scenario) -> None:
     scenario.start_joining("orders")
     scenario.expect(ClassicState.PREPARE_REBALANCE)
