@@ -10,7 +10,13 @@ from kwire.epochs import Attempt, Generation
 from kwire.errors import AssignorError, InconsistentGroupProtocolError, KafkaError, ProtocolError
 from kwire.managers.classic_leader import ClassicLeader, Plan, topics_of
 from kwire.managers.classic_member import MEMBERSHIP_LOST, ClassicMember
-from kwire.managers.classic_requests import join_request, read_assignment, read_subscriptions, sync_request
+from kwire.managers.classic_requests import (
+    PROTOCOL_TYPE,
+    join_request,
+    read_assignment,
+    read_subscriptions,
+    sync_request,
+)
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
 from kwire.managers.membership import NO_MEMBER_ID, is_predecessor
 from kwire.managers.owned_partitions import OwnedPartitions
@@ -115,6 +121,9 @@ class ClassicJoin:
             member.send_leave(member.identity._replace(member_id=member_id), "the join was given up")
 
     def _joined(self, answer: JoinGroupResponse, now_ms: float) -> None:
+        if answer.protocol_type not in (None, PROTOCOL_TYPE):
+            self._refuse(self._inconsistent("JoinGroup", answer.protocol_type, PROTOCOL_TYPE), now_ms)
+            return
         leads = answer.leader == answer.member_id and not answer.skip_assignment
         try:
             members = read_subscriptions(answer.members)
@@ -141,6 +150,11 @@ class ClassicJoin:
             self._leader.follow()
         member.fire(ClassicEvent.JOINED_AS_FOLLOWER)
         self._sync({})
+
+    def _inconsistent(self, request: str, answered: str | None, own: str) -> KafkaError:
+        """As in Java. Brokers that do not know the field leave it out."""
+        doing = f"the answer to {request} is about {answered!r}, not {own!r}: joining group"
+        return error_for(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"{doing} {self._member.identity.group_id}")
 
     def _of_group(self, error: ProtocolError) -> ProtocolError:
         named = ProtocolError(f"group {self._member.identity.group_id}: {error}")
@@ -186,6 +200,10 @@ class ClassicJoin:
             self._on_group_error(code, "synchronizing with", ClassicEvent.SYNC_FAILED, now_ms)
 
     def _synced(self, answer: SyncGroupResponse, now_ms: float) -> None:
+        for answered, own in ((answer.protocol_type, PROTOCOL_TYPE), (answer.protocol_name, self._protocol_name)):
+            if answered not in (None, own):
+                self._refuse(self._inconsistent("SyncGroup", answered, own), now_ms)
+                return
         try:
             assigned = read_assignment(answer.assignment)
         except ProtocolError as error:

@@ -908,6 +908,39 @@ def test_a_refusal_is_raised_once_a_poll_and_tried_again_with_the_next(
     assert scenario.pending(JoinGroupRequest)
 
 
+@pytest.mark.parametrize(
+    ("kind", "answer", "said"),
+    [
+        (
+            JoinGroupRequest,
+            JoinGroupResponse(member_id="member-a", protocol_type="connect"),
+            "'connect', not 'consumer'",
+        ),
+        (SyncGroupRequest, SyncGroupResponse(protocol_type="connect"), "'connect', not 'consumer'"),
+        (SyncGroupRequest, SyncGroupResponse(protocol_name="sticky"), "'sticky', not 'range'"),
+    ],
+    ids=["JoinGroup, type", "SyncGroup, type", "SyncGroup, name"],
+)
+def test_an_answer_about_another_protocol_is_refused(
+    scenario: Scenario, kind: type[object], answer: object, said: str
+) -> None:
+    """As in Java: the assignment would be read by the rules of the wrong protocol."""
+    scenario.start_joining("orders")
+    if kind is SyncGroupRequest:
+        scenario.join()
+    scenario.answer(kind, answer)
+    scenario.expect(ClassicState.UNJOINED)
+    assert said in str(scenario.take_error(InconsistentGroupProtocolError))
+
+
+def test_an_answer_that_names_the_member_s_own_protocol_is_as_good_as_one_that_names_none(scenario: Scenario) -> None:
+    scenario.start_joining("orders")
+    own = JoinGroupResponse(member_id="member-a", protocol_type="consumer", protocol_name="range", generation_id=1)
+    scenario.answer(JoinGroupRequest, own)
+    scenario.answer(SyncGroupRequest, SyncGroupResponse(protocol_type="consumer", protocol_name="range"))
+    scenario.expect(ClassicState.ASSIGNING_PARTITIONS)
+
+
 def test_an_error_without_a_retry_from_the_network_is_raised(scenario: Scenario) -> None:
     scenario.start_joining("orders")
     scenario.fail(JoinGroupRequest, KafkaError("this broker offers no JoinGroup"))
