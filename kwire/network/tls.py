@@ -39,13 +39,20 @@ class TlsStream:
         context: Says what is trusted and who we are.
         server_name: The broker's name. It is always sent (SNI), as proxies find the broker by it, and looked for in the
             certificate if the context checks that.
+
+    Raises:
+        OSError: Python takes it for no name, though the resolver did: a label of more than 63 characters, say. Brokers
+            name each other in metadata, so it need not be the user who chose it.
     """
 
     def __init__(self, stream: ByteStream, context: ssl.SSLContext, server_name: str) -> None:
         self._stream = stream
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        try:
+            self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=server_name)
+        except ValueError as error:  # a UnicodeError is one
+            raise OSError(f"{server_name!r} is no name that TLS could ask for: {error}") from error
         self._unsent = b""
         self._encrypted_bytes = 0
         self._has_ended = False

@@ -333,3 +333,17 @@ def test_a_refused_client_certificate_is_told_by_the_first_answer(
     error = trio.run(run)
     assert isinstance(error, SslAuthenticationError)
     assert said in str(error)
+
+
+@pytest.mark.parametrize("name", ["a" * 64 + ".example", ".", ".broker.example"])
+def test_a_name_that_the_resolver_takes_and_tls_does_not_breaks_the_connection_alone(name: str) -> None:
+    """A broker that names itself so in metadata ended the network thread."""
+
+    async def run() -> None:
+        ours, theirs = pair()
+        with pytest.raises(OSError, match=r"is no name that TLS could ask for: \w+"):
+            await shake_hands(ours, client_context(), Node(1, name, 9093), never)
+        await ours.aclose()
+        await theirs.aclose()
+
+    trio.run(run)
