@@ -129,10 +129,12 @@ Delivered: TypeAlias = tuple[TopicPartition, int, OffsetAndMetadata]
 
 
 class RecordsDelivered(NamedTuple):
-    """What earlier polls returned; noted by the next poll before it collects anything, so commits can rely on it.
+    """How far the application got in what polls returned. The next poll notes it before it collects anything, so
+    commits can rely on it; a commit notes what it is about.
 
     `is_seek`: these were sought, within what is buffered. A seek may go back; nothing else does.
-    `came_back`: whether this is all that was returned. Else the application is still at the rest.
+    `came_back`: whether this is all that was returned. Else the application is still at the rest, as a commit in the
+    middle of a `for` loop.
     """
 
     delivered: Sequence[Delivered]

@@ -70,9 +70,10 @@ class CommitCalls(Generic[K, V]):
         self._link.mailbox.post(event)
 
     def _note_delivered(self, given: Offsets | None) -> None:
-        """Note what a commit says of the records that were returned. Without offsets: all of them are processed."""
+        """Note what a commit says of the records that were returned. Without offsets: all of them are processed, or in
+        a `for` loop all that it has seen."""
         if given is None:
-            self._state.note_delivered()
+            self._state.note_delivered(came_back=not self._state.delivery.is_in_loop)
         else:
             self._state.note_processed(given)
 

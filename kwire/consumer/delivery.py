@@ -155,6 +155,11 @@ class Delivery(Generic[K, V]):
         now = self._now
         return now.loop is None and not now.pending
 
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether a loop has not come to the end of what it walks through."""
+        return self._now.loop is not None
+
     # --- a poll ---------------------------------------------------------------------------------------------
 
     def come_back(self) -> None:

@@ -80,10 +80,15 @@ class ConsumerState(Generic[K, V]):
     def assigned_by_hand(self) -> bool:
         return self.view.subscribed and not self.view.is_group
 
-    def note_delivered(self) -> None:
-        """Have the network thread know how far the application got, before it is told anything else."""
+    def note_delivered(self, *, came_back: bool = True) -> None:
+        """Have the network thread know how far the application got, before it is told anything else.
+
+        Args:
+            came_back: Whether it has nothing in hand but that.
+        """
         if delivered := self.delivery.so_far():
-            self.link.mailbox.note(RecordsDelivered(delivered))  # first: to be told twice does no harm
+            event = RecordsDelivered(delivered, came_back=came_back)
+            self.link.mailbox.note(event)  # first: to be told twice does no harm
             self.delivery.told()
 
     def note_processed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:

@@ -13,6 +13,8 @@ from typing import TypeAlias
 import pytest
 
 from kwire import Consumer, OffsetAndMetadata, TopicPartition
+from kwire.events import ApplicationEvent, RecordsDelivered
+from kwire.mailbox import Mailbox
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing import Cluster
 
@@ -136,3 +138,30 @@ def test_a_close_in_a_loop_ends_it_behind_the_record_that_it_is_at(cluster: Clus
             consumer.close()
     assert seen == [*range(IN_HAND + 1)]
     assert committed(cluster) == IN_HAND + 1
+
+
+@pytest.mark.parametrize("commit", [Consumer.commit_sync, Consumer.commit_async], ids=["commit_sync", "commit_async"])
+def test_a_commit_in_a_loop_does_not_say_that_all_of_the_poll_is_out_of_hand(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, commit: Callable[[BytesConsumer], object]
+) -> None:
+    """The network thread decided about a truncated log by how far the application was then, though it had more in hand:
+    with auto_offset_reset="none" nobody heard of the records that it read behind that."""
+    noted: list[tuple[int, bool]] = []
+    post = Mailbox.note
+
+    def note(mailbox: Mailbox, event: ApplicationEvent) -> None:
+        if isinstance(event, RecordsDelivered):
+            noted.extend((position.offset, event.came_back) for _, _, position in event.delivered)
+        post(mailbox, event)
+
+    monkeypatch.setattr(Mailbox, "note", note)
+    with open_consumer(cluster) as consumer:
+        for record in consumer:
+            if record.offset == IN_HAND:
+                commit(consumer)
+                assert noted == [(IN_HAND + 1, False)]
+            if record.offset == RECORDS - 1:
+                break
+        commit(consumer)
+        assert not consumer.poll(0)
+    assert noted[-1] == (RECORDS, True)
