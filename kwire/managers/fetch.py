@@ -112,7 +112,8 @@ class FetchManager:
         cursor: whose fetches these are. A child's go over a connection of their own.
 
     Attributes:
-        may_poll_early: the newest answer brought records and nothing else, so what to ask next depends on nobody.
+        may_poll_early: the newest answer brought records and nothing else, so what to ask next depends on no other
+            manager, unless positions are to be validated.
     """
 
     def __init__(

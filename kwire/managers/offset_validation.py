@@ -142,6 +142,11 @@ class OffsetValidationManager:
 
     # --- what has to be validated ---------------------------------------------------------------------------
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there are positions or leaders that it has not looked at: it may forbid a fetch."""
+        return bool(self._subscription.unvalidated) or self._seen is not self._metadata.cluster
+
     def _look_at_changes(self) -> None:
         """Positions that are new; all of them when the cluster is: leaders may have moved, topics been recreated."""
         if self._seen is not self._metadata.cluster:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kwire.events import ApplicationEvent, Commit, CommitAsync, RecordsDelivered
+from kwire.managers.cursor import AnyCursor
 from kwire.managers.offset_commit import OffsetCommitManager
 from kwire.managers.registry import RequestManagers
-from kwire.managers.unsent import AnyUnsentRequest
+from kwire.managers.unsent import AnyUnsentRequest, PollResult
 from kwire.network.client import NetworkClient
 
 # After a short turn. What it changes concerns few of the others, and none of them in a hurry.
@@ -24,9 +25,9 @@ class ShortTurns:
     what there is to do, and tells none of them anything. So
 
     * after records, the next fetches go out first, at once and without the writer's task (`Connection.send`): they
-      depend on nobody then (`FetchManager.may_poll_early`). New records wait at the broker for them. Then the
-      application is woken: any sooner it would wake up while the network thread holds the interpreter, sleep again,
-      and have to be woken twice;
+      depend at most on the validation of positions then (`FetchManager.may_poll_early`). New records wait at the
+      broker for them. Then the application is woken: any sooner it would wake up while the network thread holds the
+      interpreter, sleep again, and have to be woken twice;
     * a commit is sent as soon as its event is here, and its answer needs nobody but the application that waits for it;
     * if that was all there was, the turn is over, and the other managers are polled when the loop wakes, at most 50 ms
       later. Not where a lag is caught up with: what is done about it depends on how far the records are.
@@ -64,7 +65,8 @@ class ShortTurns:
         requests: Sequence[AnyUnsentRequest] = ()
         is_all, wake_at_ms = False, now_ms + OTHERS_WAIT_MS
         if fetch.may_poll_early:
-            requests = fetch.poll(now_ms).requests
+            requests, fetch_at_ms = _poll_fetches(managers.main, now_ms)
+            wake_at_ms = min(wake_at_ms, fetch_at_ms)
             is_all = bool(requests) and answers == 1
         elif commits is not None:
             requests, commits_at_ms = commits.poll(now_ms)
@@ -93,3 +95,13 @@ class ShortTurns:
         if self._has_records:
             self._has_records = False
             self._notify()
+
+
+def _poll_fetches(cursor: AnyCursor, now_ms: float) -> PollResult:
+    """The next fetches. Where a position is to be validated, that comes first, as in each turn: until it is, nothing
+    is fetched there."""
+    if not cursor.validation.has_news:
+        return cursor.fetch.poll(now_ms)
+    validation, fetches = cursor.validation.poll(now_ms), cursor.fetch.poll(now_ms)
+    wake_at_ms = min(validation.wake_at_ms, fetches.wake_at_ms)
+    return PollResult([*validation.requests, *fetches.requests], wake_at_ms)
