@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire.clock import NEVER_MS
+from kwire.network.outages import MAX_ADDRESSES
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class ApiVersionsFallback:
         """A connection ended while it waited for the answer in that version. Several may have been under way: the
         first of them counts."""
         fallback = self._fallbacks.setdefault(node.address, _Fallback(NEWEST))
+        if len(self._fallbacks) > MAX_ADDRESSES:
+            del self._fallbacks[next(iter(self._fallbacks))]
         if fallback.version == version:
             fallback.version = next((older for older in VERSIONS if older < version), NEWEST)
 

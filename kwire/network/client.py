@@ -31,7 +31,7 @@ from kwire.network.api_versions_fallback import ApiVersionsFallback
 from kwire.network.connection import Completed, Connection
 from kwire.network.connection_failures import Address, BrokerConnectionFailure, ConnectionFailures, ConnectionKey
 from kwire.network.handshake import ApiVersionsQuery
-from kwire.network.outages import OutageLog
+from kwire.network.outages import MAX_ADDRESSES, OutageLog
 from kwire.network.security import Security
 from kwire.network.transport import Transport
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
@@ -117,7 +117,7 @@ class NetworkClient:
         self._is_ending = False
         self._completed: deque[Completed] = deque()
         self._nursery: trio.Nursery | None = None
-        self._known_addresses: set[Address] = set()  # of brokers that were of use
+        self._known_addresses: dict[Address, None] = {}  # of brokers that were of use, the last one last
         self.bootstrap_error: KafkaError | None = None
         self.connection_failures = ""
 
@@ -376,8 +376,14 @@ class NetworkClient:
         if connection.is_proven:
             self._failures.proven(key, connection.node, connection.proven_at_ms)
             self._outages.over(connection, now_ms)
-            self._known_addresses.add(connection.node.address)
+            self._note_known(connection.node.address)
             self.bootstrap_error = None
+
+    def _note_known(self, address: Address) -> None:
+        self._known_addresses.pop(address, None)
+        self._known_addresses[address] = None
+        if len(self._known_addresses) > MAX_ADDRESSES:
+            del self._known_addresses[next(iter(self._known_addresses))]
 
     def _on_closed(self, key: ConnectionKey, connection: Connection, now_ms: float) -> None:
         error = connection.error

@@ -9,6 +9,7 @@ import trio
 
 from kwire.model import Node
 from kwire.network.api_versions_fallback import NEWEST, PINNED_MS, ApiVersionsFallback
+from kwire.network.outages import MAX_ADDRESSES
 from kwire.protocol.messages.api_versions import ApiVersionsRequest
 from kwire.protocol.messages.metadata import MetadataRequest, MetadataResponse
 
@@ -208,3 +209,12 @@ def test_a_broker_that_answers_error_35_is_asked_on_the_same_connection_in_what_
         assert asked == [NEWEST, asked_next]
 
     in_virtual_time(scenario)
+
+
+def test_what_is_remembered_of_addresses_is_bounded() -> None:
+    """A load balancer may hand out others each time."""
+    fallback, nodes = ApiVersionsFallback(), [Node(-1, f"broker-{number}", 9092) for number in range(MAX_ADDRESSES + 1)]
+    for node in nodes:
+        fallback.closed_by(node, NEWEST)
+    assert fallback.version_for(nodes[0], 0.0) == NEWEST
+    assert {fallback.version_for(node, 0.0) for node in nodes[1:]} == {3}
