@@ -109,6 +109,7 @@ class NetworkClient:
         self._bootstrap = [Node(-1 - i, at.host, at.port) for i, at in enumerate(config.bootstrap_servers)]
         self._connections: dict[ConnectionKey, Connection] = {}
         self._failures = ConnectionFailures()
+        self._unlisted: list[Connection] = []  # to brokers that metadata does not list any more
         # These two save an iteration over all connections when none has changed, and none can have expired or been idle
         # for too long. The time is a lower bound: answers only postpone it, and each request that is sent updates it.
         self._connections_changed = False
@@ -121,11 +122,10 @@ class NetworkClient:
         self.bootstrap_error: KafkaError | None = None
         self.connection_failures = ""
 
-    def attach(self, nursery: trio.Nursery | None) -> None:
-        """Where connections live; None when the loop has ended."""
+    def attach(self, nursery: trio.Nursery) -> None:
+        """Where connections live."""
         self._nursery = nursery
-        if nursery is not None:
-            nursery.start_soon(self._security.run)
+        nursery.start_soon(self._security.run)
 
     # --- one turn -------------------------------------------------------------------------------------------
 
@@ -138,6 +138,8 @@ class NetworkClient:
     def poll(self, now_ms: float) -> float:
         """Put what can go on its connections, dial what must be dialled; when to come back."""
         self._leave_old_addresses()
+        if self._unlisted:
+            self._leave_unlisted()
         if self._connections_changed:
             self._reap(now_ms)
         if now_ms >= self._give_up_at_ms:
@@ -272,17 +274,24 @@ class NetworkClient:
         nodes = self._nodes()
         if nodes is self._nodes_before:
             return
-        self._nodes_before = nodes
+        self._nodes_before, self._unlisted = nodes, []
         for key, connection in self._connections.items():
             if key.channel is Channel.COORDINATOR:
                 continue  # where that is, its look-up says, which may know better
             now = nodes.get(key.node_id)
             if now is None:
-                if nodes and key.node_id >= 0 and connection.is_ready and not connection.in_flight:
-                    connection.close()
+                if nodes and key.node_id >= 0:
+                    self._unlisted.append(connection)
             elif _moved(connection.node, now):
                 log.info("broker %s has moved to %s:%d", connection.node, now.host, now.port)
                 connection.close()
+
+    def _leave_unlisted(self) -> None:
+        """Close those on which nothing is in flight. A fetch may wait for records for a while."""
+        for connection in self._unlisted:
+            if connection.is_ready and not connection.in_flight:
+                connection.close()
+        self._unlisted = [connection for connection in self._unlisted if not connection.is_closed]
 
     def _any_connection(self, now_ms: float) -> tuple[Connection | None, float]:
         """A connection for a request that any broker can answer: the ready one with the fewest requests in flight. If

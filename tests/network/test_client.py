@@ -21,6 +21,7 @@ from kwire.errors import (
 from kwire.managers.unsent import Channel
 from kwire.model import Node
 from kwire.network.connection import MAX_THROTTLED_MS
+from kwire.network.outages import MAX_ADDRESSES
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -1047,3 +1048,54 @@ class Silent:
     async def __call__(self, _stream: MemoryStream) -> None:
         self.connections += 1
         await trio.sleep_forever()
+
+
+def test_a_broker_that_metadata_lists_no_more_is_left_when_its_last_answer_is_there(
+    in_virtual_time: InVirtualTime,
+    network: MemoryNetwork,
+    rig: Rig,
+    peer: type[Peer],
+    offer: Callable[[], ApiVersionsResponse],
+) -> None:
+    """A fetch waits for records nearly always. The connection then stayed until metadata changed once more, or for as
+    long as an idle one may."""
+    goes_on = trio.Event()
+
+    async def slow(stream: MemoryStream) -> None:
+        of_client = peer(stream)
+        while (received := await of_client.next_request()) is not None:
+            request, version, header = received
+            is_versions = isinstance(request, ApiVersionsRequest)
+            if not is_versions:
+                await goes_on.wait()
+            await of_client.answer(header, version, offer() if is_versions else MetadataResponse())
+
+    network.hosts[BROKER] = slow
+    rig.nodes = {1: NODE}
+
+    async def scenario() -> None:
+        async with rig.running():
+            outcome = rig.send(node=NODE)
+            await trio.sleep(1)
+            rig.nodes = {2: Node(2, "other", 9092)}
+            rig._waker.wake()
+            await trio.sleep(1)
+            assert rig.client.is_connected(NODE, Channel.CONTROL)
+            goes_on.set()
+            assert (await outcome.wait()).error is None
+            await trio.sleep(1)
+            assert not rig.client.is_connected(NODE, Channel.CONTROL)
+
+    in_virtual_time(scenario)
+
+
+def test_the_addresses_of_brokers_that_were_of_use_are_bounded(rig: Rig) -> None:
+    """A cluster may name others each time."""
+    for number in range(MAX_ADDRESSES + 5):
+        rig.client._note_known((f"broker-{number}", 9092))
+    rig.client._note_known(("broker-5", 9092))
+    rig.client._note_known(("one more", 9092))
+    known = rig.client._known_addresses
+    assert len(known) == MAX_ADDRESSES
+    assert ("broker-5", 9092) in known
+    assert ("broker-6", 9092) not in known
