@@ -271,7 +271,7 @@ class FetchManager:
                 continue
             requests.append(
                 UnsentRequest(
-                    request=fetch_request(self._config, closing, {}, max_bytes=0, max_wait_ms=0),
+                    request=fetch_request(self._config, closing, max_bytes=0, max_wait_ms=0),
                     # A fetch may be waiting at the broker on the other connection.
                     destination=Destination(node, Channel.CONTROL),
                     on_answer=_ignore,
@@ -377,7 +377,6 @@ class FetchManager:
             request=fetch_request(
                 self._config,
                 session,
-                session.specs,
                 max_bytes=max_bytes,
                 max_wait_ms=wait_ms,
             ),

@@ -105,10 +105,8 @@ class FetchConnection:
         self._arrival_ms = took_ms
 
     def answered(self, size_bytes: int) -> None:
-        """The answer has records of this size, or errors."""
-        self.request.succeeded()
-        self.error = None
-        self.is_refused = False
+        """The answer has records of this size, or errors of partitions."""
+        self._succeeded()
         self._in_vain = 0
         if self._arrival_ms > self._timeout_ms / SLOW_PART:
             self._ask_for_less(SHARE_IF_SLOW)
@@ -122,13 +120,16 @@ class FetchConnection:
     def answered_with_nothing(self, now_ms: float) -> None:
         """The answer is empty, which is no failure. But a broker that answers so each time without having waited would
         be asked as fast as it answers: then fetches back off."""
-        self.request.succeeded()
-        self.error = None
-        self.is_refused = False
+        self._succeeded()
         is_quick = now_ms - self._sent_at_ms < self._wait_ms * QUICK_SHARE
         self._in_vain = self._in_vain + 1 if is_quick else 0
         if self._in_vain > MAX_IN_VAIN:
             self.request.failed(now_ms)
+
+    def _succeeded(self) -> None:
+        self.request.succeeded()
+        self.error = None
+        self.is_refused = False
 
     def refused(self, error: KafkaError | None, now_ms: float) -> None:
         """The answer is an error about the fetch as a whole; None: one that the next fetch is to cure."""

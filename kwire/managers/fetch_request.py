@@ -11,20 +11,18 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from kwire.config import ConsumerConfig
-    from kwire.fetching.session import FetchSpec, SessionRequest
-    from kwire.model import TopicPartition
+    from kwire.fetching.session import SessionRequest
 
 
 def fetch_request(
     config: ConsumerConfig,
     session: SessionRequest,
-    specs: dict[TopicPartition, FetchSpec],
     *,
     max_bytes: int,
     max_wait_ms: float,
 ) -> FetchRequest:
     topics: list[FetchTopic] = []
-    for tp, spec in specs.items():
+    for tp, spec in session.specs.items():
         # In the order of `specs`: a topic whose partitions do not stand together is named twice, as by the Java client.
         if not topics or topics[-1].topic != tp.topic or topics[-1].topic_id != spec.topic_id:
             topics.append(FetchTopic(topic=tp.topic, topic_id=spec.topic_id, partitions=[]))
