@@ -214,7 +214,7 @@ class ClassicGroupManager:
         if self.state is not ClassicState.PREPARE_REBALANCE:
             self._member.lose(code)
 
-    def on_poll_overdue(self, now_ms: float) -> None:
+    def on_poll_overdue(self) -> None:
         self._member.stop_being_polled()
 
     def _on_metadata(self, now_ms: float) -> None:

@@ -33,11 +33,12 @@ class HeartbeatMember(Protocol):
         """A heartbeat was answered with this code."""
         ...
 
-    def on_poll_overdue(self, now_ms: float) -> None: ...
+    def on_poll_overdue(self) -> None: ...
 
 
 class HeartbeatManager:
-    """One heartbeat in flight at a time, one every `heartbeat_interval_ms` or hardly more, sooner after a failure."""
+    """One heartbeat in flight at a time, one in each `heartbeat_interval_ms`; sooner after a failure, and up to 2 %
+    later where `interval_past_session_ms` says so."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class HeartbeatManager:
         if not self._member.poll_timer_runs:
             return NEVER_MS
         if self._poll_timer.expired(now_ms):
-            self._member.on_poll_overdue(now_ms)
+            self._member.on_poll_overdue()
             return NEVER_MS
         return self._poll_timer.expires_at_ms()
 

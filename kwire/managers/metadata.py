@@ -226,8 +226,8 @@ class MetadataManager:
         self.request_update()
         for close_connections in self.on_rebootstrap:
             close_connections()
-        for hear in self.on_update:
-            hear(now_ms)
+        for handler in self.on_update:
+            handler(now_ms)
 
     def _request(
         self,
@@ -281,8 +281,8 @@ class MetadataManager:
         self._refresh.failed(now_ms)
         if not complete:
             self.request_update()
-        for hear in self.on_update:
-            hear(now_ms)
+        for handler in self.on_update:
+            handler(now_ms)
 
     def _error_of(self, answer: MetadataResponse, doing: str, now_ms: float) -> KafkaError | None:
         """What is wrong with the answer as a whole."""
