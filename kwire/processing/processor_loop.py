@@ -54,6 +54,8 @@ SERVING_MS = 5.0
 AFTER_ERROR_S = 0.1
 # How long only the workers are served after a schema registry has not answered; then a poll asks it again.
 AFTER_OUTAGE_S = 1.0
+# How often it looks whether `stop` was called, where that does not wake it.
+LOOK_FOR_STOP_S = 0.1
 BETWEEN_WARNINGS_MS = 30_000.0
 
 
@@ -305,9 +307,10 @@ class ProcessorLoop(Generic[K, V]):
         """Let the records in work of these end, commit, and forget the partitions."""
         self.dispatcher.drop(partitions)
         until_ms = self._revocation.until_ms(partitions, monotonic_ms())
-        if not self._wait_for(partitions, Deadline(min(until_ms, self._ending.until.at_ms))):
+        if not self._wait_for(partitions, lambda: Deadline(min(until_ms, self._ending.until.at_ms))):
             self._cancel_work(partitions)
-            self._wait_for(partitions, Deadline.after(self._revocation.grace_ms if self._options.is_async else 0.0))
+            grace = Deadline.after(self._revocation.grace_ms if self._options.is_async else 0.0)
+            self._wait_for(partitions, lambda: grace)
         commit_ms = self._ending.commit_ms(self._revocation.commit_ms(until_ms, monotonic_ms()))
         self._commits.commit_last(consumer, partitions, commit_ms)
         self._forget(partitions)
@@ -323,10 +326,11 @@ class ProcessorLoop(Generic[K, V]):
         self._completion.close(partitions)
         self._backpressure.forget(partitions)
 
-    def _wait_for(self, partitions: Collection[TopicPartition], deadline: Deadline) -> bool:
-        """Until nothing of these is in work; whether that was so in time."""
-        while (busy := self.dispatcher.busy_with(partitions)) and not deadline.expired:
-            self.dispatcher.take_back(min(MAX_POLL_S, deadline.remaining_ms() / 1000.0))
+    def _wait_for(self, partitions: Collection[TopicPartition], deadline: Callable[[], Deadline]) -> bool:
+        """Until nothing of these is in work; whether that was so in time. The deadline is asked for again and again:
+        `stop` may come meanwhile."""
+        while (busy := self.dispatcher.busy_with(partitions)) and not (until := deadline()).expired:
+            self.dispatcher.take_back(min(LOOK_FOR_STOP_S, until.remaining_ms() / 1000.0))
         return not busy
 
     def _cancel_work(self, partitions: Collection[TopicPartition]) -> None:

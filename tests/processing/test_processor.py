@@ -16,6 +16,7 @@ import pytest
 from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, Record, TopicPartition
 from kwire.errors import IllegalStateError, InvalidArgumentError, ProcessingError
 from kwire.processing import Processor, Retry, decode
+from kwire.processing.revocation_drain import RevocationDrain
 from kwire.testing import Cluster
 
 if TYPE_CHECKING:
@@ -496,6 +497,35 @@ def test_a_partition_is_given_up_when_its_record_in_work_is_done_and_committed(
     assert sorted(counted) == list(range(300))
     assert set(counted.values()) == {1}, "a clean rebalance repeats nothing"
     assert len(second.values) >= 50
+
+
+def test_stop_sets_a_time_also_to_a_rebalance_that_waits_already(
+    cluster: Cluster,
+    new_consumer: NewConsumer,
+    orders: Orders,
+    wait_until: WaitUntil,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It waited for 80 % of max_poll_interval_ms, four minutes, whatever timeout `stop` had."""
+    orders(2, partitions=2)
+    seen, waits, until_ms = Seen(), threading.Event(), RevocationDrain.until_ms
+    seen.held = {0, 1}
+
+    def note(drain: RevocationDrain, partitions: frozenset[TopicPartition], now_ms: float) -> float:
+        waits.set()
+        return until_ms(drain, partitions, now_ms)
+
+    monkeypatch.setattr(RevocationDrain, "until_ms", note)
+    cluster.configure_group("billing", {"consumer.heartbeat.interval.ms": "100"})
+    processor = Processor(new_consumer(group_protocol="consumer"), seen)
+    processor.__enter__()
+    wait_until(lambda: seen.begun == {0, 1})
+    with Processor(new_consumer(group_protocol="consumer"), Seen()):
+        assert waits.wait(DEADLINE_S)
+        began_s = time.monotonic()
+        processor.close(timeout=0.2)
+        assert time.monotonic() - began_s < 5
+    seen.go.set()
 
 
 class Announcing(RebalanceListener):
