@@ -31,7 +31,6 @@ from kwire.processing.workers import (
     check_done,
     check_readable,
     fail,
-    records_of,
     workers_of_caller,
 )
 from kwire.unfinished import is_coroutine
@@ -244,7 +243,7 @@ class AsyncWorkers(Generic[K, V]):
     async def _attempt_dead_letter(self, run: Run[K, V], item: Item[K, V]) -> None:
         assert run.dead_letter_attempt is not None
         dead_letter, error = run.dead_letter_attempt
-        for record in records_of([item]):
+        for record in run.to_dead_letter(item):
             if is_coroutine(dead_letter):
                 result = await cast("Awaitable[object]", dead_letter(record, error))
             else:

@@ -74,9 +74,9 @@ class OnDataLoss(Enum):
 
 DeadLetter: TypeAlias = Callable[[Record[K, V], Exception], object]
 """Called with a record that failed for good and its last error; with each of a batch; never in another process. May be
-async if the handler is. When it returns, the record counts as done; when it raises, it is called again, and after three
-attempts the processor stops with a `WorkerError`. A record that cannot be deserialized has the raw bytes of the key or
-value that failed; the error is its `RecordDeserializationError`, with the raw bytes of both."""
+async if the handler is. When it returns, the record counts as done; when it raises, it is called again with that
+record, and after three attempts the processor stops with a `WorkerError`. A record that cannot be deserialized has the
+raw bytes of the key or value that failed; the error is its `RecordDeserializationError`, with the raw bytes of both."""
 
 
 @answers_foreign_keywords(RETRY_KEYWORDS)

@@ -7,7 +7,7 @@ did, and nothing else of the processor's is touched. What breaks the workers the
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from contextvars import ContextVar
@@ -91,6 +91,7 @@ class Run(Generic[K, V]):
         breakdowns: How often the workers have broken down over the next item.
         may_be_unreadable: Whether there are records that cannot be deserialized.
         dead_letter_attempt: Instead of the handler, this gets the next item; see `DeadLetter`.
+        dead_lettered: How many records of that item, which is a batch then, it has taken already.
         started_ms, began_at: When it was handed out this time, and with how many items done.
         took_ms: How long it was in the worker's hands this time.
     """
@@ -101,6 +102,7 @@ class Run(Generic[K, V]):
         "began_at",
         "breakdowns",
         "dead_letter_attempt",
+        "dead_lettered",
         "error",
         "handler",
         "is_cancelled",
@@ -132,6 +134,7 @@ class Run(Generic[K, V]):
         self.breakdowns = 0
         self.error: BaseException | None = None
         self.dead_letter_attempt: DeadLetterAttempt[K, V] | None = None
+        self.dead_lettered = 0
         self.is_out = False
         self.is_stopped = False
         self.is_cancelled = False
@@ -218,14 +221,31 @@ class Run(Generic[K, V]):
         check_readable(item)
         return self.handler(item)
 
+    def execute_dead_letter(self) -> None:
+        """As `execute`, for the next item alone: another thread calls the handler with those behind it."""
+        began_ms = monotonic_ms()
+        try:
+            self.attempt_dead_letter()
+        except BaseException as error:  # noqa: BLE001  as above
+            self.error = error
+        self.took_ms = monotonic_ms() - began_ms
+
     def attempt_dead_letter(self) -> None:
         """The next item has failed: it goes to `dead_letter_attempt`, record by record."""
         assert self.dead_letter_attempt is not None
         dead_letter, error = self.dead_letter_attempt
         if (item := self.next_item()) is not None:  # the owner may just have taken it back
-            for record in records_of([item]):
+            for record in self.to_dead_letter(item):
                 check_done(dead_letter(record, error))
         self.dead_letter_attempt = None
+
+    def to_dead_letter(self, item: Item[K, V]) -> Iterator[Record[K, V]]:
+        """The records of a failed item that are left. Each counts as taken when the next one is asked for: an attempt
+        after one that raised begins with the record that it raised over."""
+        for record in records_of([item])[self.dead_lettered :]:
+            yield record
+            self.dead_lettered += 1
+        self.dead_lettered = 0
 
 
 def records_of(items: Sequence[Item[K, V]]) -> Sequence[Record[K, V]]:
@@ -267,11 +287,20 @@ class ThreadWorkers(Generic[K, V]):
     Each has a queue of its own, and the one that became free last is used first: of many threads that wait at one
     queue, more would be woken than there is work for. They are daemons: a handler that never returns must not keep the
     process from ending.
+
+    Args:
+        execute: What a thread does with a run.
     """
 
-    def __init__(self, count: int, ended: Callable[[Run[K, V]], None]) -> None:
+    def __init__(
+        self,
+        count: int,
+        ended: Callable[[Run[K, V]], None],
+        execute: Callable[[Run[K, V]], None] = Run.execute,
+    ) -> None:
         self._count = count
         self._ended = ended
+        self._execute = execute
         self._host = current_host()
         self._queues: list[Queue[Run[K, V] | None]] = []  # one for each thread
         self._free: deque[Queue[Run[K, V] | None]] = deque()
@@ -306,7 +335,7 @@ class ThreadWorkers(Generic[K, V]):
     def _work(self, queue: Queue[Run[K, V] | None]) -> None:
         workers_of_caller.set(self)
         while (run := queue.get()) is not None:
-            run.execute()
+            self._execute(run)
             self._free.append(queue)  # first: who hears of the end may hand out the next
             self._ended(run)
             del run  # a thread that has nothing to do for hours would keep its records, and their batch
@@ -332,7 +361,7 @@ class ExecutorWorkers(Generic[K, V]):
         self._ended = ended
         self._broken: Executor | None = None
         """The last one that broke: what it has taken may come back after another has taken its place."""
-        self._dead_letter_workers: ThreadWorkers[K, V] = ThreadWorkers(1, ended)
+        self._dead_letter_workers: ThreadWorkers[K, V] = ThreadWorkers(1, ended, Run.execute_dead_letter)
 
     @property
     def run_the_caller(self) -> bool:

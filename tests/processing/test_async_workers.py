@@ -213,3 +213,30 @@ def test_a_handler_that_cancels_its_own_task_fails_alone(execute: Execute, is_wa
     run.is_out = False
     run.put_back()
     assert run.record.offset == 1
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_dead_letter_that_fails_in_a_batch_goes_on_with_the_records_that_are_left(
+    execute: Execute, is_async: bool
+) -> None:
+    """It got the first ones of the batch with each attempt."""
+    dead: list[int] = []
+
+    def bury(record: Record[bytes, bytes], _error: Exception) -> None:
+        dead.append(record.offset)
+        if len(dead) == 2:
+            raise ConnectionError
+
+    async def bury_later(record: Record[bytes, bytes], error: Exception) -> None:
+        bury(record, error)
+
+    run: Run[bytes, bytes] = Run([[record(0), record(1), record(2)]], lambda item: None)
+    for error in (ConnectionError, None):
+        run.dead_letter_attempt = (bury_later if is_async else bury, ValueError())
+        execute(run)
+        run.is_out = False
+        assert type(run.error) is (error or type(None))
+        if error:
+            run.error = None
+            run.put_back()
+    assert (dead, run.done) == ([0, 1, 1, 2], 1)

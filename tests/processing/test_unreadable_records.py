@@ -10,6 +10,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from threading import current_thread
 from typing import Literal, TypeAlias
 
 import pytest
@@ -124,6 +125,33 @@ def test_a_pool_of_processes_is_not_asked_about_a_record_that_cannot_be_read(
 
 
 @pytest.mark.slow
+def test_what_is_behind_a_dead_letter_in_a_batch_goes_back_to_the_executor(
+    cluster: Cluster, consumer_of: NewOfValue
+) -> None:
+    """The thread of the dead letters went on with the handler. It ran in this process, though the user had given a pool
+    of processes whose initializer had opened what the handler needs."""
+    fill(cluster, good_behind=40)
+    handler, threads, dead = Handler(enough=GOOD + 40), set[str](), list[int]()
+
+    def handle(batch: list[OfValue]) -> None:
+        threads.add(current_thread().name.rpartition("_")[0])
+        handler(batch)
+
+    with consumer_of() as consumer, ThreadPoolExecutor(1, "users") as pool:
+        handler.processor = Processor(
+            consumer,
+            handle,
+            executor=pool,
+            batch_size=1000,
+            on_failure=lambda record, _error: dead.append(record.offset),
+        )
+        handler.processor.run()
+    assert threads == {"users"}
+    assert dead == [GOOD]
+    assert set(handler.seen.values()) == {1}
+    assert committed(cluster) == GOOD + 41
+
+
 def test_stopping_finishes_and_commits_what_is_in_front_and_the_next_processor_may_skip(
     cluster: Cluster, consumer_of: NewOfValue
 ) -> None:

@@ -106,6 +106,28 @@ def test_a_dead_letter_gets_each_record_of_a_batch() -> None:
     assert run.dead_letter_attempt is None
 
 
+def test_a_dead_letter_that_fails_in_a_batch_is_called_again_with_the_records_that_are_left() -> None:
+    """It got the first ones of the batch with each attempt."""
+    dead: list[int] = []
+
+    def bury(record: Record[bytes, bytes], _error: Exception) -> None:
+        dead.append(record.offset)
+        if len(dead) in (2, 3):
+            raise ConnectionError
+
+    run: Run[bytes, bytes] = Run([[record(0), record(1), record(2)], [record(3), record(4)]], lambda item: None)
+    for _ in range(4):
+        run.start(0.0)
+        run.dead_letter_attempt = (bury, ValueError())
+        run.execute_dead_letter()
+        run.is_out = False
+        if run.error is not None:
+            run.error = None
+            run.put_back()
+    assert dead == [0, 1, 1, 1, 2, 3, 4]
+    assert run.done == 2
+
+
 def test_a_dead_letter_whose_record_was_taken_back_has_nothing_to_do() -> None:
     """The owner may do so before the worker has looked."""
     run: Run[bytes, bytes] = Run([record(0)], lambda item: None)
