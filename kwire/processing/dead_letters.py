@@ -17,11 +17,15 @@ from typing import Protocol, TypeAlias, cast
 from kwire.clock import Deadline
 from kwire.errors import InvalidArgumentError, KafkaError, KafkaTimeoutError, RecordDeserializationError
 from kwire.model import K, Record, V
+from kwire.unfinished import is_coroutine
 
 ACKNOWLEDGED_WITHIN_S = 60.0
 _LOOK_AGAIN_S = 0.1
 # The headers of Kafka Streams for failed records (KIP-1034), with kwire's name in place of theirs.
 _PREFIX = "__kwire.errors."
+
+# Characters of an exception's text. Some have a whole record in it, or an answer of a server.
+_LONGEST_TEXT = 2_000
 
 Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 Written: TypeAlias = str | bytes | None
@@ -74,13 +78,25 @@ def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str)
         topic: The topic for failed records.
 
     Raises:
-        InvalidArgumentError: The producer has neither `produce()` nor `send()`.
+        InvalidArgumentError: The producer has neither `produce()` nor `send()`, or it has to be awaited.
     """
+    _check_blocks(producer)
     if hasattr(producer, "produce"):
         return _ByProduce(cast("ProducingProducer", producer), topic)
     if hasattr(producer, "send"):
         return _BySend(producer, topic)
     raise InvalidArgumentError(f"a {type(producer).__name__} is no producer: it has neither produce() nor send()")
+
+
+def _check_blocks(producer: object) -> None:
+    """Raise an error for the producers that have these methods too, as coroutine functions."""
+    for name in ("produce", "send"):
+        if is_coroutine(getattr(producer, name, None)):
+            raise InvalidArgumentError(
+                f"{name}() of a {type(producer).__name__} has to be awaited: give dead_letter_topic a producer of "
+                "kafka-python or confluent-kafka whose methods block. Or, with an async handler, write a function "
+                "`async def keep(record, error)` that awaits this one, and give it as on_failure="
+            )
 
 
 def key_and_value_of(record: Record[K, V], error: Exception) -> tuple[Written, Written]:
@@ -97,9 +113,22 @@ def headers_of(record: Record[K, V], error: Exception) -> Headers:
         "partition": str(record.partition),
         "offset": str(record.offset),
         "exception": f"{type(error).__module__}.{type(error).__qualname__}",
-        "message": str(error),
+        "message": _text_of(error),
     }
-    return [*record.headers, *((_PREFIX + name, text.encode()) for name, text in told.items())]
+    # Half a surrogate pair, as texts of JSON may have it, is not to be encoded otherwise.
+    encoded = ((_PREFIX + name, text.encode(errors="backslashreplace")) for name, text in told.items())
+    return [*record.headers, *encoded]
+
+
+def _text_of(error: Exception) -> str:
+    """What it says, cut to what a broker takes beside the record; nothing if its `__str__` fails."""
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001  whatever it is, the record has to get to its topic
+        return ""
+    if len(text) <= _LONGEST_TEXT:
+        return text
+    return f"{text[:_LONGEST_TEXT]}... ({len(text)} characters in all)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer
@@ -90,6 +91,57 @@ def test_what_is_not_delivered_is_an_error() -> None:
 def test_what_is_no_producer_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="a list is no producer"):
         dead_letter_topic([], "dead")  # type: ignore[arg-type]
+
+
+class Sending:
+    """As aiokafka's producer."""
+
+    async def send(self, topic: str, value: object, key: object, headers: object) -> None: ...
+
+
+class Producing:
+    """As the producer of confluent-kafka that awaits."""
+
+    async def produce(self, topic: str, value: object, key: object) -> None: ...
+
+    async def poll(self, timeout: float) -> int:
+        return 0
+
+
+@pytest.mark.parametrize("kind", [Sending, Producing])
+def test_a_producer_that_has_to_be_awaited_is_refused_at_once(kind: type[object]) -> None:
+    """It failed over the first dead letter, perhaps a week later, and the processor stopped."""
+    producer: Any = kind()
+    with pytest.raises(InvalidArgumentError, match=r"has to be awaited: .*async def.* on_failure="):
+        dead_letter_topic(producer, "dead")
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\udcff", "ok"])
+def test_any_text_of_an_exception_can_be_written(text: str) -> None:
+    """One with half a surrogate pair, as `json.loads` may return, stopped the processor."""
+    written = dict(headers_of(RECORD, ValueError(text)))["__kwire.errors.message"]
+    assert written == text.encode(errors="backslashreplace")
+
+
+class UntoldError(Exception):
+    """An exception that cannot say what it is about."""
+
+    def __str__(self) -> str:
+        raise AttributeError("no attribute 'reason'")
+
+
+def test_an_exception_whose_text_cannot_be_had_does_not_keep_the_record_from_its_topic() -> None:
+    written = dict(headers_of(RECORD, UntoldError()))
+    assert written["__kwire.errors.message"] == b""
+    assert str(written["__kwire.errors.exception"]).endswith("UntoldError'")
+
+
+def test_a_long_text_of_an_exception_is_cut() -> None:
+    """With its record's whole value in it, a message was larger than the topic takes."""
+    written = dict(headers_of(RECORD, ValueError("\u00fc" * 1_000_000)))["__kwire.errors.message"]
+    assert isinstance(written, bytes)
+    assert 1_000 < len(written) < 10_000
+    assert written.decode().endswith("ü... (1000000 characters in all)")
 
 
 @pytest.mark.slow
