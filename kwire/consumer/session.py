@@ -424,7 +424,7 @@ class ConsumerSession(Generic[K, V]):
                 if (steps := part()) is not None:
                     yield from steps
             except BaseException as error:  # noqa: BLE001  the parts behind it must not be skipped
-                first_error = first_error or error
+                first_error = error if first_error is None else first_error
         self.state.closed = True
         self.state.delivery.clear()  # a loop whose body closes the consumer ends there
         self.link.mailbox.fail(IllegalStateError(CLOSED))  # for threads that a callback did not wait for

@@ -207,4 +207,4 @@ def _refuses(answer: str) -> bool:
 def _with_causes(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
-        error = error.__cause__ or error.__context__
+        error = error.__context__ if error.__cause__ is None else error.__cause__

@@ -338,7 +338,9 @@ class Dispatcher(Generic[K, V]):
         run = entry.run
         self._executing -= 1
         run.is_out = False
-        error, run.error = run.error or (CancelledError() if run.is_cancelled else None), None
+        error, run.error = run.error, None
+        if error is None and run.is_cancelled:
+            error = CancelledError()
         attempt, run.dead_letter_attempt = run.dead_letter_attempt, None
         self.sizer.tried(run.done - run.began_at, run.took_ms)
         if error is not None:

@@ -264,7 +264,9 @@ class Processor(Generic[K, V]):
 
     def healthy(self, *, max_lag: int | None = None) -> Health:
         """Whether it is alive: see `Consumer.healthy`. One that has ended with an error is not."""
-        return self._consumer.healthy(max_lag=max_lag).with_error(self._error or self._loop.error)
+        return self._consumer.healthy(max_lag=max_lag).with_error(
+            self._loop.error if self._error is None else self._error
+        )
 
     def __enter__(self) -> Processor[K, V]:
         """Run in a thread of its own; the end of the `with` block drains and waits."""

@@ -436,7 +436,10 @@ def call_in_process(handler: Callable[[Item[K, V]], object], item: Item[K, V]) -
 
 def _error_of(future: Future[object]) -> BaseException | None:
     """What came of a call that has ended, one way or another."""
-    return CancelledError() if future.cancelled() else future.exception() or not_done(future.result())
+    if future.cancelled():
+        return CancelledError()
+    error = future.exception()
+    return not_done(future.result()) if error is None else error  # an exception may be false
 
 
 def pool_like(pool: ProcessPoolExecutor) -> ProcessPoolExecutor:

@@ -14,7 +14,7 @@ import pytest
 
 from kwire import errors
 from kwire.compat import confluent_kafka as adapter
-from kwire.compat.confluent_kafka.kafka_error import as_theirs, error_of
+from kwire.compat.confluent_kafka.kafka_error import as_theirs, error_of, exceptions_of_callbacks
 from kwire.compat.confluent_kafka.look_ups import LookUps
 from kwire.compat.confluent_kafka.told_errors import ToldErrors
 from kwire.events import FoundTopics
@@ -40,6 +40,18 @@ def all_told(consumer: Any, seconds: float) -> list[tuple[int, str | None, int |
         if message is not None and message.error():
             found.append((message.error().code(), message.topic(), message.partition()))
     return found
+
+
+class NoProblemsError(Exception):
+    """An exception that is false, as one whose `__len__` counts what was found."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_an_exception_of_a_callback_is_raised_though_it_is_false() -> None:
+    with pytest.raises(NoProblemsError), exceptions_of_callbacks():
+        raise errors.RebalanceListenerError("on_revoke raised") from NoProblemsError()
 
 
 @slow

@@ -101,10 +101,10 @@ class Office:
         self.dispatcher.ended.put(run)
         self.dispatcher.take_back()
 
-    def fail(self, run: BytesRun) -> None:
+    def fail(self, run: BytesRun, error: Exception | None = None) -> None:
         """With the first record that is left."""
         run.next_item()
-        run.error = OSError("not now")
+        run.error = OSError("not now") if error is None else error
         self.dispatcher.ended.put(run)
         self.dispatcher.take_back()
 
@@ -233,6 +233,22 @@ def test_a_run_that_could_not_begin_may_be_given_back() -> None:
     office.end(office.out[0])
     assert office.dispatcher.is_idle
     assert not office.dispatcher.usage
+
+
+class NoProblemsError(Exception):
+    """An exception that is false, as one whose `__len__` counts what was found."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_a_record_that_fails_with_an_exception_that_is_false_has_failed() -> None:
+    """It counted as done: it was committed, and nobody was told."""
+    office = Office(ms_each=5.0, retry=ONCE, on_failure=OnFailure.SKIP)
+    office.dispatcher.deliver(chunk(0, [b"x"]))
+    office.handed_out(0.0)
+    office.fail(office.out[0], NoProblemsError())
+    assert office.dispatcher.counts == RecordCounts(failed_attempts=1, skipped=1, handled=1)
 
 
 def test_a_record_is_dead_lettered_when_the_function_has_taken_it() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from queue import SimpleQueue
 
 import numpy as np
 import pytest
@@ -192,6 +193,25 @@ def test_owner_and_worker_may_take_at_the_same_time(are_made: bool) -> None:
         run.is_out = False
         assert [*handled, *back] == list(items)
         assert run.done == len(run.items) == len(handled)
+
+
+class NoProblemsError(Exception):
+    """An exception that is false, as one whose `__len__` counts what was found."""
+
+    def __len__(self) -> int:
+        return 0
+
+
+def test_a_handler_in_an_executor_may_raise_an_exception_that_is_false() -> None:
+    """The run never came back: its partition stood still for ever."""
+    ended = SimpleQueue[Run[bytes, bytes]]()
+
+    def fail(item: Item[bytes, bytes]) -> None:
+        raise NoProblemsError
+
+    with ThreadPoolExecutor(1) as pool:
+        ExecutorWorkers(pool, ended.put).start(Run([record(0)], fail))
+        assert isinstance(ended.get(timeout=10.0).error, NoProblemsError)
 
 
 class Pool(ProcessPoolExecutor):

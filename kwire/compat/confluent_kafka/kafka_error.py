@@ -154,7 +154,7 @@ def exceptions_of_callbacks() -> Iterator[None]:
         yield
         return
     except errors.RebalanceListenerError as error:
-        raised = error.__cause__ or error
+        raised = error if error.__cause__ is None else error.__cause__
     raise raised
 
 
