@@ -116,8 +116,8 @@ PROCESSING_BUGS: tuple[Bug, ...] = (
         name="gives-up-what-is-in-work",
         story="a partition goes to its next owner while its records are being worked on",
         file="processing/processor_loop.py",
-        old="        while (busy := self.dispatcher.busy_with(partitions)) and not deadline.expired:\n",
-        new="        while (busy := self.dispatcher.busy_with(partitions)) and deadline.expired:\n",
+        old="        while (busy := self.dispatcher.busy_with(partitions)) and not (until := deadline()).expired:\n",
+        new="        while (busy := self.dispatcher.busy_with(partitions)) and (until := deadline()).expired:\n",
     ),
     Bug(
         name="workers-end-unheard",
