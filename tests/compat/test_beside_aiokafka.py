@@ -417,6 +417,61 @@ def test_members_that_read_nothing_commit_nothing(library: Library, cluster: Clu
 
 
 @BOTH
+def test_a_member_without_partitions_may_commit(library: Library) -> None:
+    """It raised IllegalStateError, so a program that commits after each getmany ended when members outnumbered
+    partitions. As in aiokafka, it is an error only before the first assignment."""
+
+    async def main() -> None:
+        joining = library.consumer("orders", group_id="billing", heartbeat_interval_ms=200)
+        with pytest.raises(library.errors.IllegalStateError, match="No partitions assigned"):
+            await joining.commit()
+        members = [library.consumer("orders", group_id="billing", heartbeat_interval_ms=200) for _ in range(2)]
+        for member in (*members, joining):
+            await member.start()
+        polling = [asyncio.create_task(read(member, 100)) for member in (*members, joining)]
+        while sorted(len(member.assignment()) for member in (*members, joining)) != [0, 1, 1]:
+            await asyncio.sleep(0.01)
+        for task in polling:
+            task.cancel()
+        await asyncio.gather(*polling, return_exceptions=True)
+        (idle,) = [member for member in (*members, joining) if not member.assignment()]
+        await idle.commit()
+        with pytest.raises(library.errors.IllegalStateError, match="is not assigned"):
+            await idle.commit({library.tp(0): 1})
+        by_hand = library.consumer(group_id="billing")
+        by_hand.assign([])
+        await by_hand.start()
+        await by_hand.commit()
+        for member in (by_hand, *members, joining):
+            await member.stop()
+
+    run(main)
+
+
+@BOTH
+@pytest.mark.parametrize("many", [2.5, "5", 0, -1])
+def test_how_many_records_is_a_positive_whole_number(library: Library, many: object) -> None:
+    async def main() -> None:
+        async with library.consumer("orders") as consumer:
+            with pytest.raises(ValueError, match="`max_records` must be a positive Integer"):
+                await consumer.getmany(max_records=many)
+
+    run(main)
+
+
+@BOTH
+def test_records_are_asked_for_of_partitions(library: Library) -> None:
+    async def main() -> None:
+        async with library.consumer("orders") as consumer:
+            with pytest.raises(AssertionError):
+                await consumer.getone("orders")
+            with pytest.raises(AssertionError):
+                await consumer.getmany("orders")
+
+    run(main)
+
+
+@BOTH
 def test_the_first_call_for_records_meets_an_error_of_the_time_before(library: Library) -> None:
     async def main() -> None:
         settings = {"group_id": "billing", "heartbeat_interval_ms": 200, "auto_offset_reset": "none"}

@@ -59,6 +59,7 @@ Offsets: TypeAlias = Mapping[TopicPartition, "int | tuple[int, str] | OffsetAndM
 
 # How long a poll waits at a time: then tasks that wait for other partitions have their turn.
 SLICE_S = 0.1
+NO_PARTITIONS = "partitions must be TopicPartition instances"
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,7 +306,7 @@ class AIOKafkaConsumer(PrivateAttributes):
 
     async def getone(self, *partitions: TopicPartition) -> ConsumerRecord[Any, Any]:
         """Return the next record, of these partitions if some are named. Waits for it without a time limit."""
-        _check_partitions(partitions)
+        assert _are_partitions(partitions), NO_PARTITIONS
         while True:
             if not partitions and (record := self._kwire_at_once()) is not None:
                 return record
@@ -324,9 +325,8 @@ class AIOKafkaConsumer(PrivateAttributes):
         self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> RecordsOfPartitions:
         """Return records by partition; none if there are none within `timeout_ms`."""
-        _check_partitions(partitions)
-        if max_records is not None and max_records < 1:
-            raise ValueError("`max_records` must be a positive Integer")
+        assert _are_partitions(partitions), NO_PARTITIONS
+        _check_count(max_records)
         most = max_records or self._kwire_most_records
         until_s = time.monotonic() + timeout_ms / 1000.0
         while True:
@@ -571,7 +571,8 @@ class AIOKafkaConsumer(PrivateAttributes):
     def _kwire_check_committable(self, offsets: Collection[TopicPartition]) -> None:
         if not (self._kwire_topics or self._kwire_pattern or self._kwire_by_hand is not None):
             raise as_theirs(IllegalStateError)("Not subscribed to any topics")
-        if not self.assignment():
+        is_assigned = self._kwire_by_hand is not None or self._kwire_has_assignment.is_set()  # perhaps nothing
+        if not is_assigned and not self.assignment():
             raise as_theirs(IllegalStateError)("No partitions assigned")
         if unknown := set(offsets) - self.assignment():
             raise as_theirs(IllegalStateError)(f"Partition {min(unknown)} is not assigned")
@@ -648,7 +649,12 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 def _check_partitions(partitions: Collection[object]) -> None:
     if not _are_partitions(partitions):
-        raise TypeError("partitions must be TopicPartition instances")
+        raise TypeError(NO_PARTITIONS)
+
+
+def _check_count(given: object) -> None:
+    if given is not None and (not isinstance(given, int) or given < 1):
+        raise ValueError("`max_records` must be a positive Integer")
 
 
 def _are_partitions(given: Collection[object]) -> bool:
