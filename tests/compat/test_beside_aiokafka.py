@@ -686,6 +686,22 @@ def test_deserializers_see_nulls(library: Library, cluster: Cluster) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("is_pattern", [True, False])
+def test_a_pattern_does_not_replace_topics_nor_they_a_pattern(library: Library, is_pattern: bool) -> None:
+    async def main() -> None:
+        ways: list[dict[str, object]] = [{"pattern": "^or"}, {"topics": ["orders"]}]
+        first, second = ways if is_pattern else reversed(ways)
+        consumer = library.consumer(group_id="billing")
+        consumer.subscribe(**first)
+        consumer.subscribe(**first)
+        with pytest.raises(library.errors.IllegalStateError, match="mutually exclusive"):
+            consumer.subscribe(**second)
+        await consumer.stop()
+
+    run(main)
+
+
+@BOTH
 def test_going_on_to_other_topics(library: Library, cluster: Cluster) -> None:
     cluster.create_topic("others")
     cluster.produce("others", b"x")

@@ -6,9 +6,10 @@ import re
 import signal
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
+from itertools import permutations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -162,6 +163,36 @@ def test_going_on_to_other_topics_without_a_group(cluster: Cluster, module: Any)
     cluster.produce("orders", b"no longer read")
     assert [record.topic for record in consumer] == []
     assert {tp.topic for tp in consumer.assignment()} == {"others"}
+    consumer.close()
+
+
+WAYS: dict[str, Callable[[Any, Any], None]] = {
+    "topics": lambda consumer, _module: consumer.subscribe(["orders"]),
+    "pattern": lambda consumer, _module: consumer.subscribe(pattern="^or"),
+    "partitions": lambda consumer, module: consumer.assign([module.TopicPartition("orders", 0)]),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("group", [{}, {"group_id": "billing"}], ids=["no group", "group"])
+@pytest.mark.parametrize(("first", "second"), [*permutations(WAYS, 2)])
+def test_one_way_to_choose_what_is_read_does_not_replace_another(
+    cluster: Cluster,
+    module: Any,  # noqa: ANN401
+    group: dict[str, str],
+    first: str,
+    second: str,
+) -> None:
+    """It did so silently, so a program that had both by mistake read something else than with kafka-python."""
+    if not group and "pattern" in (first, second):
+        pytest.skip("the adapter refuses a pattern without a group")
+    consumer = open_consumer(module, cluster, **group)
+    for choose in (WAYS[first], WAYS[first]):  # the same way does
+        choose(consumer, module)
+    with pytest.raises(module.errors.IllegalStateError, match="only one way"):
+        WAYS[second](consumer, module)
+    consumer.unsubscribe()
+    WAYS[second](consumer, module)
     consumer.close()
 
 

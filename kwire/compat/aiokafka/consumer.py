@@ -225,6 +225,8 @@ class AIOKafkaConsumer(PrivateAttributes):
             raise TypeError("Topics should be list of strings")
         if self._kwire_by_hand is not None:
             raise as_theirs(IllegalStateError)("partitions are assigned by hand")
+        if self._kwire_topics if pattern else self._kwire_pattern:
+            raise as_theirs(IllegalStateError)("topics and a pattern are mutually exclusive: unsubscribe() in between")
         self._kwire_pattern = _compiled(pattern) if pattern else None
         self._kwire_topics = frozenset(topics)
         self._kwire_has_assignment.clear()

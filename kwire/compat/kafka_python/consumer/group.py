@@ -92,6 +92,8 @@ class KafkaConsumer(PrivateAttributes):
         self._kwire_is_reached = self._kwire_is_looping = False
         self._kwire_subscribed: frozenset[str] = frozenset()
         """Before it was closed."""
+        self._kwire_way: str | None = None
+        """How it was said what is read."""
         self._kwire_consumer: Consumer[Any, Any] = Consumer(settings)
         try:
             self._kwire_loop = RecordLoop(self._kwire_consumer._session.state.delivery)
@@ -118,6 +120,7 @@ class KafkaConsumer(PrivateAttributes):
             raise IllegalStateError("give topics or a pattern, and not both")
         topics = [*topics] if isinstance(topics, Iterator) else [topics] if isinstance(topics, str) else topics
         check_no_patterns(topics)
+        self._kwire_choose("a pattern" if pattern else "topics")
         if self._kwire_consumer.config.group_id is None:
             if pattern or listener is not None:
                 raise IllegalStateError("a pattern and a listener need a group_id")
@@ -128,11 +131,19 @@ class KafkaConsumer(PrivateAttributes):
 
     @raises_theirs
     def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        self._kwire_choose("partitions")
         self._kwire_consumer.assign([TopicPartition(*tp) for tp in partitions])
+
+    def _kwire_choose(self, way: str) -> None:
+        """One way to say what is read does not replace another, also without a group, where kwire would let it."""
+        if self._kwire_way not in (None, way):
+            raise IllegalStateError(f"choose only one way: {self._kwire_way} or {way}; call unsubscribe() in between")
+        self._kwire_way = way
 
     @raises_theirs
     def unsubscribe(self) -> None:
         self._kwire_consumer.unsubscribe()
+        self._kwire_way = None
 
     @raises_theirs
     def subscription(self) -> set[str] | None:
