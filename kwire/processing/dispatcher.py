@@ -182,10 +182,17 @@ class Dispatcher(Generic[K, V]):
         """When there is something to hand out, though nothing comes: a record is tried again, the rate allows the next
         one, or a run gives back the records behind a slow one."""
         return min(
-            self._retries[0][0] if self._retries and self._idle_workers else NEVER_MS,  # a worker that ends wakes us
+            self._retry_due_ms,
             self.sizer.ready_ms if self._queues.waiting else NEVER_MS,
             self._stuck_ms,
         )
+
+    @property
+    def _retry_due_ms(self) -> float:
+        if not self._retries or not self._idle_workers:  # a worker that ends wakes us
+            return NEVER_MS
+        at_ms, ready_ms = self._retries[0][0], self.sizer.ready_ms
+        return at_ms if ready_ms == NEVER_MS else max(at_ms, ready_ms)
 
     def oldest(self) -> Record[K, V] | None:
         """The record that a worker has been at for longest."""
@@ -247,13 +254,19 @@ class Dispatcher(Generic[K, V]):
         """Hand out what is due to be tried again, then what waits, as far as free workers and the rate allow."""
         if now_ms >= self._stuck_ms:
             self._free_stuck(now_ms)
-        while self._retries and self._retries[0][0] <= now_ms and self._idle_workers:
+        self._hand_out_retries(now_ms)
+        self._is_held_up = any(entry.is_stuck(now_ms) for entry in self._entries.values())
+        self._hand_out_new(now_ms)
+
+    def _hand_out_retries(self, now_ms: float) -> None:
+        while self._retries and self._retries[0][0] <= now_ms and self._idle_workers and self.sizer.may_begin(now_ms):
             _, _, entry = heapq.heappop(self._retries)
             if entry.is_waiting:
                 entry.is_waiting = False
-                self.sizer.begin(1)
+                self.sizer.take_tokens(len(entry.run.offsets))  # those behind it have theirs
                 self._start(entry, now_ms)
-        self._is_held_up = any(entry.is_stuck(now_ms) for entry in self._entries.values())
+
+    def _hand_out_new(self, now_ms: float) -> None:
         is_quick = self.sizer.are_fast and not self._is_held_up
         merge_policy = self._merge_policy(is_quick)
         # What takes no time needs no more than one worker: others would only queue for the interpreter.
@@ -264,7 +277,7 @@ class Dispatcher(Generic[K, V]):
             most = self.sizer.run_length(now_ms, waiting=self._queues.waiting, idle_workers=idle)
             if not most or (work := self._queues.take(most, merge_policy)) is None:
                 return
-            self.sizer.begin(len(work.records))
+            self.sizer.take_tokens(len(work.records))
             run = Run(self._items_of(work), self._options.call, may_be_unreadable=self._has_unreadable)
             entry = _Entry(run, work, self._completion.progress(work.source))
             self._entries[id(entry.run)] = entry

@@ -74,8 +74,8 @@ class Processor(Generic[K, V]):
         backend: The event loop of an async handler: "asyncio" or "trio".
         batch_size: The handler is called with lists of up to `batch_size` records, all of one partition (with
             `ordering="key"`, of one key). A batch succeeds or fails as a whole.
-        rate_limit: How many records a second are handled at most, by all workers. What was not used of the last 0.1 s
-            may be used at once.
+        rate_limit: How many records a second are handled at most, by all workers; a further attempt counts as a
+            record. What was not used of the last 0.1 s may be used at once.
         commit_interval: Seconds between commits. It also commits before partitions are given up, and at the end.
         retry: How often a failing record is tried. Default: without limit; once if `on_failure` is "skip" or a
             function.

@@ -82,7 +82,11 @@ class RunSizer(Generic[K, V]):
         """Whether a run is to have records of one queue alone."""
         return self._ms_each >= _SLOW_MS
 
-    def begin(self, records: int) -> None:
+    def may_begin(self, now_ms: float) -> bool:
+        """Whether the rate allows one more record."""
+        return self._bucket.available(now_ms) >= 1
+
+    def take_tokens(self, records: int) -> None:
         """This many records are handed out."""
         self._bucket.take(records)
 

@@ -58,6 +58,7 @@ class Office:
         workers: int = 2,
         retry: Retry | None = None,
         on_failure: OnFailure | DeadLetter[bytes, bytes] = OnFailure.STOP,
+        batch_size: int | None = None,
     ) -> None:
         self.out: list[BytesRun] = []
         options: ProcessorOptions[bytes, bytes] = ProcessorOptions(
@@ -66,7 +67,7 @@ class Office:
             workers=workers,
             executor=None,
             backend="asyncio",
-            batch_size=None,
+            batch_size=batch_size,
             rate_limit=rate_limit,
             commit_interval=5.0,
             retry=retry or Retry(),
@@ -274,6 +275,35 @@ def test_the_rate_bounds_what_is_handed_out_and_says_when_to_look_again() -> Non
     assert office.handed_out(now_ms) == [[0, 1, 2, 3, 4]]
     assert office.dispatcher.due_ms == pytest.approx(now_ms + 20.0)
     assert office.handed_out(now_ms + 41.0) == [[5, 6]]
+
+
+def test_the_rate_bounds_further_attempts_too() -> None:
+    """Sixteen records that failed were tried a thousand times a second where ten were allowed."""
+    office = Office(ms_each=5.0, rate_limit=50.0, workers=8, retry=Retry(backoff=0.0, backoff_max=0.0))
+    office.dispatcher.deliver(chunk(0, KEYS))
+    now_ms = monotonic_ms() + 1_000.0
+    assert office.handed_out(now_ms) == [[0], [1], [2], [3], [4]]
+    for run in list(office.out):
+        office.fail(run)
+    assert office.handed_out(now_ms) == []
+    assert office.dispatcher.due_ms == pytest.approx(now_ms + 20.0)
+    assert office.handed_out(now_ms + 41.0) == [[0], [1]]
+    for run in office.out[-2:]:
+        office.end(run)
+    assert office.handed_out(now_ms + 59.0) == []
+    assert office.handed_out(now_ms + 1_000.0) == [[2], [3], [4], [5], [6]]
+
+
+def test_a_batch_that_is_tried_again_takes_as_much_of_the_rate_as_it_has_records() -> None:
+    office = Office(ms_each=5.0, rate_limit=50.0, retry=Retry(backoff=0.0, backoff_max=0.0), batch_size=3)
+    office.dispatcher.deliver(chunk(0, [b"x"] * 6))
+    now_ms = monotonic_ms() + 1_000.0
+    office.handed_out(now_ms)
+    office.fail(office.out[0])
+    office.handed_out(now_ms)
+    assert len(office.out) == 2, "two are left of five"
+    office.fail(office.out[1])
+    assert office.dispatcher.due_ms == pytest.approx(now_ms + 40.0)
 
 
 @pytest.mark.parametrize("begun", [0, 1, 3])
