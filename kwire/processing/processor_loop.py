@@ -166,6 +166,7 @@ class ProcessorLoop(Generic[K, V]):
         try:
             self._turn()
         except KafkaError as error:  # a broker's refusal, or a key that no queue can be looked up by
+            self._put_off_undelivered()  # the next poll forgets them
             self._end_with(error)
 
     def _turn(self) -> None:
@@ -233,6 +234,12 @@ class ProcessorLoop(Generic[K, V]):
         again, self._completion.to_redeliver = self._completion.to_redeliver, []
         for tp, position, stop in again:
             self._consumer._session.positions.redeliver(tp, position, stop)
+
+    def _put_off_undelivered(self) -> None:
+        """Have them come again, also those that are delivered by now: in the end it goes back to what is undone."""
+        assigned = self._consumer.assignment()
+        self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
+        self._undelivered = Records()
 
     def _is_busy(self, tp: TopicPartition) -> bool:
         """Whether it comes back while records are in work that it had before: other queues may have them this time."""
@@ -370,7 +377,7 @@ class ProcessorLoop(Generic[K, V]):
         consumer.rebalance_listener = self._listener.users
         assigned = consumer.assignment()
         self._loader.forget(assigned)
-        self._backpressure.put_off([chunk for chunk in self._undelivered.chunks() if chunk.topic_partition in assigned])
+        self._put_off_undelivered()
         self._commits.commit_last(consumer, assigned, self._ending.commit_ms(self._revocation.patience_ms))
         for tp in sorted(assigned):
             with suppress(IllegalStateError):  # the partition was lost during that commit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -17,7 +18,7 @@ from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListe
 from kwire.errors import IllegalStateError, InvalidArgumentError, ProcessingError
 from kwire.processing import Processor, Retry, decode
 from kwire.processing.revocation_drain import RevocationDrain
-from kwire.testing import Cluster
+from kwire.testing import Cluster, NewRecord
 
 if TYPE_CHECKING:
     from tests.processing.interrupted_thread import InterruptedThread
@@ -464,6 +465,26 @@ def test_processes_too(cluster: Cluster, new_consumer: NewConsumer, orders: Orde
         wait_until(lambda: processor.status().handled == 10)
     assert processor.status().skipped == 1
     assert cluster.committed("billing")[TP].offset == 10
+
+
+def test_records_of_a_poll_that_could_not_be_handed_over_come_again(
+    cluster: Cluster, new_consumer: NewConsumer
+) -> None:
+    """A bad key of one partition ended the processor, and what the same poll had returned of another one, whose commit
+    was still being asked for, was gone: the next processor began behind it."""
+    cluster.create_topic("orders", partitions=3)
+    for partition, key in enumerate((b"1", b"[1]", b"2")):
+        cluster.produce("orders", NewRecord(b"%d" % partition, key=key), partition=partition)
+    consumer, seen = new_consumer(key_deserializer=json.loads), Seen()
+    processor = Processor(consumer, lambda record: seen(record._replace(key=None)), ordering="key")
+    processor._loop._loader._is_busy = lambda tp: tp.partition == 2
+    with pytest.raises(InvalidArgumentError, match="needs keys that can be looked up"):
+        processor.run()
+    left: list[bytes] = []
+    until_s = time.monotonic() + DEADLINE_S
+    while len(left) < 2 and time.monotonic() < until_s:
+        left += [record.value or b"" for record in consumer.poll(0.1)]
+    assert (seen.values, sorted(left)) == ([0], [b"1", b"2"])
 
 
 # --- rebalances and second lives --------------------------------------------------------------------------------------
