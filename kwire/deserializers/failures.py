@@ -137,7 +137,7 @@ def _of_answer(error: Exception, kinds: set[str]) -> Failure:
 
 
 def _of_registry(error: Exception, topic: str, asked: Asked) -> Failure:
-    if asked.schema.isdigit() and int(asked.schema) > MAX_SCHEMA:  # confluent-kafka's own classes ask for it
+    if asked.schema.isdecimal() and int(asked.schema) > MAX_SCHEMA:  # confluent-kafka's own classes ask for it
         return Failure(no_such_number("it", int(asked.schema)))
     status = getattr(error, "http_status_code", 0)
     if status == _NOT_FOUND and getattr(error, "error_code", 0) == _NO_RESOURCE and is_of_lookup_by_guid(error):
@@ -200,7 +200,7 @@ def _refused_tls(error: Exception) -> ssl.SSLError | None:
 
 def _refuses(answer: str) -> bool:
     """Whether a proxy's answer, which begins with an HTTP status, says that it will not do this later either."""
-    status = int(answer[:3]) if answer[:3].isdigit() else 0
+    status = int(answer[:3]) if answer[:3].isdecimal() else 0
     return 400 <= status < 500 and status not in _PASSING
 
 

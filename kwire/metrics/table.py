@@ -24,7 +24,7 @@ def _lines(metrics: Mapping[MetricName, float]) -> Iterator[str]:
 
 def _order(metric: MetricName) -> tuple[str, tuple[tuple[str, int, str], ...], str]:
     """Partition 10 behind partition 9."""
-    tags = tuple((word, int(value) if value.isdigit() else 0, value) for word, value in metric.tags)
+    tags = tuple((word, int(value) if value.isdecimal() else 0, value) for word, value in metric.tags)
     return metric.group, tags, metric.name
 
 

@@ -34,5 +34,10 @@ def test_numbers_stand_in_order_below_what_they_are_of() -> None:
     ]
 
 
+def test_a_client_may_be_named_by_a_digit_that_is_no_number() -> None:
+    """`int` refuses what `str.isdigit` takes."""
+    assert "client-id=²" in format_metrics({MetricName(name="lag", group="mine", tags=(("client-id", "²"),)): 1.0})
+
+
 def test_of_nothing_there_is_no_table() -> None:
     assert format_metrics({}) == ""

@@ -142,6 +142,14 @@ def test_a_damaged_map_is_none(at: int, by: int) -> None:
     assert decode(0, text[:at]) is None
 
 
+@pytest.mark.parametrize("runs", [[2, 2**62], [2**62, 2]])
+def test_a_map_of_offsets_that_no_log_has_is_none(runs: list[int]) -> None:
+    """It was taken, and ended the processor later, with an OverflowError."""
+    text = encode(2**62, known(2**62, runs))
+    assert text
+    assert decode(2**62, text) is None
+
+
 def test_a_bomb_is_none() -> None:
     bomb = zlib.compress(bytes(100_000_000), 9, wbits=-15)
     payload = TOPIC_ID.bytes + bytes(4) + bytes([Coding.RUNS]) + bomb
