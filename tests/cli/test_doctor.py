@@ -10,13 +10,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from kwire.cli.doctor.checks import Check
 from kwire.cli.doctor.command import shown
 from kwire.protocol.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
+from kwire.protocol.messages.list_offsets import ListOffsetsRequest
+from kwire.protocol.messages.metadata import MetadataRequest
+from kwire.protocol.schema import Request
 from kwire.testing import Cluster
 from kwire.testing.certificates import CertificateAuthority
 
@@ -392,3 +396,38 @@ def test_20_one_of_two_servers_that_is_gone(doctor: Doctor, closed_port: int) ->
         "orders",
         "  ok      topic     exists with 2 partitions, all led, and this client may read them",
     ]
+
+
+def test_a_topic_without_partitions_is_told_of(doctor: Doctor) -> None:
+    """It was an IndexError."""
+
+    def empty(answer: Any) -> None:  # noqa: ANN401  of the metadata
+        for topic in answer.topics:
+            topic.partitions = []
+
+    with plain_cluster() as cluster:
+        cluster.control.on(MetadataRequest).edit(empty)
+        outcome = doctor(cluster.client_config(), "--topic", "orders")
+    assert outcome.code == 1
+    assert "topic orders has no partitions yet" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("request_kind", "arguments", "name"),
+    [
+        (ListOffsetsRequest, ["--topic", "orders"], "topic"),
+        (FindCoordinatorRequest, ["--group", "billing"], "group"),
+    ],
+)
+def test_a_broker_that_does_not_answer_about_a_topic_or_a_group(
+    doctor: Doctor, request_kind: type[Request[Any]], arguments: list[str], name: str
+) -> None:
+    """The command ended with the error, and with --json all that it had found until then was lost."""
+    with plain_cluster() as cluster:
+        cluster.control.on(request_kind).cut()
+        outcome = doctor(cluster.client_config(), *arguments, "--json")
+    checks = [Check(**each) for each in json.loads(outcome.out)]
+    (bad,) = [check for check in checks if not check.ok]
+    assert bad.name == name
+    assert "cannot be examined" in bad.said
+    assert len(checks) > 2

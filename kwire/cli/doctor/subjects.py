@@ -10,6 +10,7 @@ from kwire.cli.doctor.causes import Cause
 from kwire.cli.doctor.checks import Check, failed
 from kwire.cli.tables import counted
 from kwire.config import Endpoint, login_of
+from kwire.errors import KafkaError
 from kwire.network.broker_client import BrokerClient
 from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -23,6 +24,24 @@ LATEST = -1
 
 def check_topic(client: BrokerClient, name: str, brokers: Mapping[int, Endpoint]) -> Iterator[Check]:
     """Check whether a topic exists, has leaders and may be read."""
+    yield from _examined("topic", name, _topic_checks(client, name, brokers))
+
+
+def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
+    """Check whether the group has a coordinator, and whether this client may be a member."""
+    yield from _examined("group", group, _group_checks(client, group))
+
+
+def _examined(kind: str, name: str, checks: Iterator[Check]) -> Iterator[Check]:
+    """The checks; a broker that does not answer is a failed one, and those before it are told."""
+    try:
+        yield from checks
+    except KafkaError as error:
+        cause = Cause(f"{kind} {name} cannot be examined: {error}", "look into the log of the broker that leads it")
+        yield failed(kind, name, cause)
+
+
+def _topic_checks(client: BrokerClient, name: str, brokers: Mapping[int, Endpoint]) -> Iterator[Check]:
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)], allow_auto_topic_creation=False)
     topic = client.ask(wanted).topics[0]
     code = ErrorCode.of(topic.error_code)
@@ -44,6 +63,9 @@ def _check_leaders(
     if leaderless:
         said = f"topic {name} has partitions without a leader: {', '.join(map(str, leaderless))}"
         return failed("topic", name, Cause(said, "start the brokers that hold them (kwire topics describe names them)"))
+    if not topic.partitions:
+        said = f"topic {name} has no partitions yet"
+        return failed("topic", name, Cause(said, "try again; else look at it at the brokers: kafka-topics --describe"))
     first = topic.partitions[0]
     code = _try_to_read(client, brokers[first.leader_id], name, first.partition_index)
     if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
@@ -80,8 +102,7 @@ def _unknown_topic(client: BrokerClient, name: str) -> Cause:
     return Cause(f"there is no topic {name}", f"did you mean {near[0]}? Else {advice}" if near else advice)
 
 
-def check_group(client: BrokerClient, group: str) -> Iterator[Check]:
-    """Check whether the group has a coordinator, and whether this client may be a member."""
+def _group_checks(client: BrokerClient, group: str) -> Iterator[Check]:
     # A cluster without any group yet creates the topic of commits first.
     answer = ask_until_final(
         lambda: client.ask(
