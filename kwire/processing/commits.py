@@ -74,7 +74,7 @@ class Commits:
 
     @property
     def due_ms(self) -> float:
-        """When to commit next; while one is under way, nobody knows."""
+        """When to commit next; never, while a commit is under way."""
         return NEVER_MS if self._is_under_way else self._next_ms
 
     def begin(self, now_ms: float) -> None:
@@ -90,13 +90,14 @@ class Commits:
         self._next_ms = now_ms + self._interval_ms
         self._look()
         if offers := self._completion.offers():
-            self._is_under_way, self._asked_ms = True, now_ms
+            self._asked_ms = now_ms
             progress = self._completion.progress_of(offers)
             callback = partial(self._on_committed, offers, progress)
             if self._both_cursors is None:
                 consumer.commit_async(_offsets(offers), callback=callback)
             else:
                 self._both_cursors.commit_processed_async(_processed(offers), callback)
+            self._is_under_way = True  # last: none is, if that has raised
 
     def _on_committed(
         self,
