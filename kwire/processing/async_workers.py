@@ -39,7 +39,7 @@ log = part_logger("processing")
 
 # A cancelled handler may clean up; one that ignores its cancellation must not keep others waiting.
 GRACE_S = 1.0
-# So long all runs together keep the loop from everybody else, if their handlers never wait.
+# How long all runs together keep the loop from other tasks, if their handlers never wait.
 TURN_MS = 1.6
 
 _AsyncHandler: TypeAlias = Callable[[Item[K, V]], Awaitable[object]]
@@ -96,7 +96,7 @@ class AsyncWorkers(Generic[K, V]):
         self._forget()
 
     @property
-    def run_the_caller(self) -> bool:
+    def caller_is_handler(self) -> bool:
         return workers_of_caller.get() is self
 
     def use(self, loop: EventLoop) -> None:

@@ -42,7 +42,7 @@ class Commits:
     """A processor's commits: when one is made, and what comes of it.
 
     Args:
-        look: Tells the completion tracker what is done by now; called in front of each commit.
+        report_done: Tells the completion tracker what is done by now; called in front of each commit.
         interval_ms: Between two commits.
         both_cursors: Makes the commits of a consumer with several cursors; None for any other one.
         run: Drives the steps of such a commit, blocking where they wait.
@@ -51,7 +51,7 @@ class Commits:
     def __init__(
         self,
         completion: CompletionTracker,
-        look: Callable[[], None],
+        report_done: Callable[[], None],
         *,
         interval_ms: float,
         both_cursors: ProcessedCommits | None = None,
@@ -62,7 +62,7 @@ class Commits:
         self.has_ended = False
         """Whether a commit has ended since its owner looked: partitions may wait for it."""
         self._completion = completion
-        self._look = look
+        self._report_done = report_done
         self._interval_ms = interval_ms
         self._both_cursors = both_cursors
         self._run = run
@@ -88,7 +88,7 @@ class Commits:
     def commit(self, consumer: RebalanceConsumer, now_ms: float) -> None:
         """Commit for all partitions, without waiting."""
         self._next_ms = now_ms + self._interval_ms
-        self._look()
+        self._report_done()
         if offers := self._completion.offers():
             self._asked_ms = now_ms
             progress = self._completion.progress_of(offers)
@@ -120,7 +120,7 @@ class Commits:
     def is_settled(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], now_ms: float) -> bool:
         """Whether nothing of these is left to commit; if something is, a commit is under way now. Also true after a
         commit that failed: `commit_last` makes the next one, and waits for it."""
-        self._look()
+        self._report_done()
         if self._error is not None or not self._completion.offers(partitions):
             return True
         if not self._is_under_way:
@@ -130,7 +130,7 @@ class Commits:
     def waits_for_polls(self, consumer: RebalanceConsumer, now_ms: float) -> bool:
         """Whether a commit is under way, or was refused because the group rebalances: further polls finish either. Any
         other failure is for `commit_last`."""
-        self._look()
+        self._report_done()
         if not self._is_under_way and self._error is None:
             self.commit(consumer, now_ms)
         return self._is_under_way or (
@@ -142,7 +142,7 @@ class Commits:
     ) -> None:
         """Commit, and wait for it: the partitions are given up, or the processor ends. A failure is logged: their
         records come again."""
-        self._look()
+        self._report_done()
         offers = self._completion.offers(partitions)
         if not offers:
             return

@@ -1,4 +1,4 @@
-"""How to go on behind records that cannot be had, where the user says so: `on_data_loss="skip"`."""
+"""`LossSkipper` goes on behind records that cannot be had, where the user says so: `on_data_loss="skip"`."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class Dispatcher(Generic[K, V]):
         self._retries: list[tuple[float, int, _Entry[K, V]]] = []
         self._numbers = count()
         self._stuck_ms = NEVER_MS
-        """When to look for runs that are stuck: others may stand behind what they are at."""
+        """When to look for stuck runs: other records may wait behind their slow one."""
 
     # --- how it stands --------------------------------------------------------------------------------------
 
@@ -159,8 +159,8 @@ class Dispatcher(Generic[K, V]):
 
     @property
     def wants_more(self) -> bool:
-        """Whether it is better to poll once more before anything is handed out: handing over takes longer than the work
-        on what there is."""
+        """Whether it is better to poll once more before anything is handed out: the records at hand are less work than
+        handing them over."""
         return self.sizer.are_fast and self._queues.waiting < self._high_mark
 
     @property
@@ -316,7 +316,7 @@ class Dispatcher(Generic[K, V]):
         self.sizer.meter.add(done, monotonic_ms())
         return done
 
-    def look(self) -> None:
+    def report_done(self) -> None:
         """Report what is done of runs that are still under way: it can be committed already."""
         for entry in self._entries.values():
             self._report(entry)

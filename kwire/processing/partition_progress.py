@@ -61,7 +61,7 @@ class CursorProgress:
         with which the broker cannot take a sound position for one that was cut off (KIP-320).
 
         Args:
-            behind_all: The answer behind all of them, where there is only what an earlier owner has finished.
+            behind_all: Returned if `base` lies behind every position noted here.
         """
         while self.positions and self.positions[0][0] < base:
             self.positions.popleft()

@@ -1,4 +1,4 @@
-"""What becomes of a record whose handler fails."""
+"""The policies of a `Processor`: how often a failing record is tried, and what becomes of it and of lost data."""
 
 from __future__ import annotations
 

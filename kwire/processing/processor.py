@@ -228,7 +228,7 @@ class Processor(Generic[K, V]):
         Raises:
             IllegalStateError: A handler calls this, which would wait for itself. It may call `stop()`.
         """
-        if self._loop.workers.run_the_caller and not self._has_ended:
+        if self._loop.workers.caller_is_handler and not self._has_ended:
             raise IllegalStateError("close() in a handler would wait for that handler: call stop()")
         if self._thread is None:
             self.stop(drain=drain, timeout=timeout)

@@ -86,7 +86,7 @@ class ProcessorLoop(Generic[K, V]):
         self._backpressure = Backpressure(options, consumer, session.positions, self.dispatcher.usage, cursors)
         self._commits = Commits(
             self._completion,
-            self.dispatcher.look,
+            self.dispatcher.report_done,
             interval_ms=options.commit_interval * 1000.0,
             both_cursors=session.commits if has_lags else None,
             run=session.link.run,

@@ -12,9 +12,10 @@ from kwire.processing.options import ProcessorOptions
 from kwire.processing.ordered_queues import Ordering
 from kwire.processing.rates import Meter, Times, TokenBucket
 
-# Cheap handlers get several records at a time. A run takes 5 ms at most, so that a revocation need not wait,
+# Cheap handlers get several records at a time. A run that goes round among all queues is made for up to 5 ms, so that a
+# revocation waits for little.
 RUN_MS = 5.0
-# and 0.5 ms at least, ten times the cost of a hand-over, even if other workers are idle meanwhile.
+# A run is made for 0.5 ms at least, ten times the cost of a hand-over, even if other workers are idle meanwhile.
 _WORTH_MS = 0.5
 # Records of other queues must not wait behind slow ones. Slow records of one queue go together, so many that the worker
 # need not wait for the owner: they must wait for each other anyway.
@@ -91,7 +92,7 @@ class RunSizer(Generic[K, V]):
         self._bucket.take(records)
 
     def tried(self, items: int, took_ms: float) -> None:
-        """A run of this many records has come back."""
+        """A run has come back with this many items, records or batches, tried."""
         if items:
             each_ms = took_ms / items
             weighs = _NEWEST_WEIGHS if self._has_seen else 1.0

@@ -270,7 +270,7 @@ class Workers(Protocol[K, V]):
     """What calls the handler; the module's docstring has the contract."""
 
     @property
-    def run_the_caller(self) -> bool:
+    def caller_is_handler(self) -> bool:
         """Whether the caller is a handler, or what one has started; of handlers in another's executor nobody knows."""
 
     def start(self, run: Run[K, V]) -> None: ...
@@ -306,7 +306,7 @@ class ThreadWorkers(Generic[K, V]):
         self._free: deque[Queue[Run[K, V] | None]] = deque()
 
     @property
-    def run_the_caller(self) -> bool:
+    def caller_is_handler(self) -> bool:
         return workers_of_caller.get() is self
 
     def start(self, run: Run[K, V]) -> None:
@@ -364,8 +364,8 @@ class ExecutorWorkers(Generic[K, V]):
         self._dead_letter_workers: ThreadWorkers[K, V] = ThreadWorkers(1, ended, Run.execute_dead_letter)
 
     @property
-    def run_the_caller(self) -> bool:
-        return self._dead_letter_workers.run_the_caller
+    def caller_is_handler(self) -> bool:
+        return self._dead_letter_workers.caller_is_handler
 
     def start(self, run: Run[K, V]) -> None:
         if run.dead_letter_attempt is not None:

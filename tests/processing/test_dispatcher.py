@@ -200,9 +200,9 @@ def test_who_looks_at_a_run_that_is_tried_again_before_its_worker_does_counts_no
     assert office.dispatcher.counts.handled == 1
     later_ms = monotonic_ms() + 1_000.0
     assert office.handed_out(later_ms) == [[0, 1]], "again"
-    office.dispatcher.look()
+    office.dispatcher.report_done()
     office.handed_out(later_ms + 1_000.0)
-    office.dispatcher.look()
+    office.dispatcher.report_done()
     assert len(run.todo) == len(run.items) - 1, "it keeps what it has not begun"
     office.end(run)
     assert office.dispatcher.counts.handled == 2
