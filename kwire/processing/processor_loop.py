@@ -101,6 +101,8 @@ class ProcessorLoop(Generic[K, V]):
         self._reached_by_ms = NEVER_MS
         self._poll_error: KafkaError | None = None
         self._warn_of_outage_ms = 0.0
+        self._ask_registry_ms = 0.0
+        """When to poll again after a registry has not answered."""
         self._undelivered: Records[K, V] = Records()
         """Records that a poll has returned and that are not delivered: a signal handler may raise in between."""
         self._progress_ms = self._warned_ms = monotonic_ms()
@@ -204,6 +206,10 @@ class ProcessorLoop(Generic[K, V]):
         return now_ms
 
     def _poll(self, now_ms: float) -> None:
+        if now_ms < self._ask_registry_ms:
+            left_s = (self._ask_registry_ms - now_ms) / 1000.0
+            self.dispatcher.take_back(min(LOOK_FOR_STOP_S, left_s))
+            return
         due_ms = (self.dispatcher.due_ms, self._commits.due_ms, self._revocation.due_ms, self._loader.due_ms)
         wake_at_ms = min(*due_ms, self._ending.until.at_ms)
         timeout_s = min(MAX_POLL_S, max(0.0, (wake_at_ms - now_ms) / 1000.0))
@@ -271,7 +277,7 @@ class ProcessorLoop(Generic[K, V]):
         if now_ms >= self._warn_of_outage_ms:
             log.warning("waiting for the schema registry: %s", error)
             self._warn_of_outage_ms = now_ms + BETWEEN_WARNINGS_MS
-        self.dispatcher.take_back(AFTER_OUTAGE_S)
+        self._ask_registry_ms = now_ms + 1000.0 * AFTER_OUTAGE_S
 
     def _end_with(self, error: KafkaError) -> None:
         """End with this error, after what was delivered is finished and committed; till then a poll may raise again."""

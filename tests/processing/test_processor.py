@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kwire import Consumer, OffsetAndMetadata, RebalanceConsumer, RebalanceListener, Record, TopicPartition
-from kwire.errors import IllegalStateError, InvalidArgumentError, ProcessingError
+from kwire.clock import monotonic_ms
+from kwire.errors import (
+    IllegalStateError,
+    InvalidArgumentError,
+    ProcessingError,
+    SchemaRegistryUnavailableError,
+)
+from kwire.fetching.columns import Records
 from kwire.processing import Processor, Retry, decode
 from kwire.processing.revocation_drain import RevocationDrain
 from kwire.testing import Cluster, NewRecord
@@ -485,6 +492,30 @@ def test_records_of_a_poll_that_could_not_be_handed_over_come_again(
     while len(left) < 2 and time.monotonic() < until_s:
         left += [record.value or b"" for record in consumer.poll(0.1)]
     assert (seen.values, sorted(left)) == ([0], [b"1", b"2"])
+
+
+def test_a_registry_that_does_not_answer_is_asked_again_after_a_second_and_blocks_nothing_till_then(
+    new_consumer: NewConsumer, orders: Orders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop stood still for up to a second, whatever `stop` asked for; or, if a worker ended, for no time at all."""
+    orders(1)
+    loop = Processor(new_consumer(), print)._loop
+    polls: list[float] = []
+
+    def poll(timeout_s: float) -> Records[bytes, bytes]:
+        polls.append(timeout_s)
+        return Records()
+
+    monkeypatch.setattr(loop, "_polled", poll)
+    began_ms = monotonic_ms()
+    down = SchemaRegistryUnavailableError(TP, 0, origin="value", key_data=None, value_data=b"")
+    loop._wait_for_registry(down, began_ms)
+    loop._poll(began_ms)
+    assert monotonic_ms() < began_ms + 900.0
+    assert not polls
+    loop.stop(drain=True, timeout_s=0.0)
+    loop._poll(began_ms + 1_000.0)
+    assert polls
 
 
 # --- rebalances and second lives --------------------------------------------------------------------------------------
