@@ -103,6 +103,10 @@ room(PyObject *Py_UNUSED(module), PyObject *arguments)
     if (!PyArg_ParseTuple(arguments, "n:room", &size_bytes)) {
         return NULL;
     }
+    if (size_bytes < 0) {
+        PyErr_Format(PyExc_ValueError, "room for %zd bytes", size_bytes);
+        return NULL;
+    }
     return room_for(size_bytes);
 }
 
@@ -373,11 +377,25 @@ find_batches(PyObject *Py_UNUSED(module), PyObject *arguments)
     return batches;
 }
 
-/* Where the records of a batch end, if they begin there. One that has none, as compaction leaves it, has no payload. */
+/* Numbers that nobody has checked yet: the sum may wrap around. */
+static inline int64_t
+sum_of(int64_t one, int64_t other)
+{
+    return (int64_t)((uint64_t)one + (uint64_t)other);
+}
+
+static inline int64_t
+start_of_payload(const int64_t *batch)
+{
+    return sum_of(batch[POSITION], HEADER_BYTES);
+}
+
+/* One that has no records, as compaction leaves it, has no payload. */
 static inline int64_t
 end_of_payload(const int64_t *batch)
 {
-    return batch[POSITION] + (batch[RECORD_COUNT] ? LOG_OVERHEAD_BYTES + batch[LENGTH] : HEADER_BYTES);
+    int64_t size_bytes = batch[RECORD_COUNT] ? sum_of(batch[LENGTH], LOG_OVERHEAD_BYTES) : HEADER_BYTES;
+    return sum_of(batch[POSITION], size_bytes);
 }
 
 PyDoc_STRVAR(payloads_doc,
@@ -402,7 +420,7 @@ payloads(PyObject *Py_UNUSED(module), PyObject *arguments)
         const int64_t *batch = batches.buf;
         for (Py_ssize_t nth = 0; nth < count; nth++, batch += BATCH_NUMBERS) {
             numbers[nth] = batch[RECORD_COUNT] ? batch[ATTRIBUTES] & CODEC_MASK : 0;
-            numbers[count + nth] = batch[POSITION] + HEADER_BYTES;
+            numbers[count + nth] = start_of_payload(batch);
             numbers[2 * count + nth] = end_of_payload(batch);
         }
     }
@@ -411,31 +429,34 @@ payloads(PyObject *Py_UNUSED(module), PyObject *arguments)
 }
 
 PyDoc_STRVAR(sum_and_union_doc,
-"sum_and_union(batches, nth)\n--\n\n"
+"sum_and_union(numbers, first, step)\n--\n\n"
 "Args:\n"
-"    batches: From `find_batches`.\n"
-"    nth: Which of the numbers of each batch.\n\n"
+"    numbers: int64.\n"
+"    first: The first of those that are meant.\n"
+"    step: How far it is from each of them to the next one.\n\n"
 "Returns:\n"
 "    Their sum, and the bits that are set in any of them.");
 
 static PyObject *
 sum_and_union(PyObject *Py_UNUSED(module), PyObject *arguments)
 {
-    Py_buffer batches;
-    Py_ssize_t nth;
-    if (!PyArg_ParseTuple(arguments, "y*n:sum_and_union", &batches, &nth)) {
+    Py_buffer buffer;
+    Py_ssize_t first, step;
+    if (!PyArg_ParseTuple(arguments, "y*nn:sum_and_union", &buffer, &first, &step)) {
         return NULL;
     }
-    uint64_t sum = 0, bits = 0;
-    int is_there = nth >= 0 && nth < BATCH_NUMBERS;
-    const int64_t *batch = batches.buf;
-    for (Py_ssize_t left = is_there ? batches.len / BATCH_BYTES : 0; left; left--, batch += BATCH_NUMBERS) {
-        sum += (uint64_t)batch[nth];
-        bits |= (uint64_t)batch[nth];
+    int are_there = first >= 0 && step > 0;
+    const int64_t *numbers = buffer.buf;
+    Py_ssize_t count = buffer.len / (Py_ssize_t)sizeof(int64_t);
+    int64_t sum = 0, bits = 0;
+    for (Py_ssize_t left = are_there ? count - first : 0; left > 0; left -= step) {
+        int64_t number = numbers[count - left];
+        sum = sum_of(sum, number);
+        bits |= number;
     }
-    PyBuffer_Release(&batches);
-    if (!is_there) {
-        PyErr_Format(PyExc_ValueError, "a batch has no number %zd", nth);
+    PyBuffer_Release(&buffer);
+    if (!are_there) {
+        PyErr_Format(PyExc_ValueError, "each %zd. number from %zd on", step, first);
         return NULL;
     }
     return Py_BuildValue("LL", (long long)sum, (long long)bits);
@@ -462,7 +483,7 @@ static inline BatchRecords
 records_of_batch(const int64_t *batches, const int64_t *behind, Py_ssize_t nth)
 {
     const int64_t *numbers = batches + nth * BATCH_NUMBERS;
-    int64_t start = behind == NULL ? numbers[POSITION] + HEADER_BYTES : nth ? behind[nth - 1] : 0;
+    int64_t start = behind == NULL ? start_of_payload(numbers) : nth ? behind[nth - 1] : 0;
     int64_t end = behind == NULL ? end_of_payload(numbers) : behind[nth];
     return (BatchRecords){start, end, numbers[RECORD_COUNT], numbers};
 }
@@ -549,9 +570,9 @@ finish_columns(const int64_t *batches, const int64_t *behind, Py_ssize_t count, 
         /* KIP-32: all records of the batch have the time the broker appended it, its max timestamp. */
         int is_appended = (numbers[ATTRIBUTES] & LOG_APPEND_TIME_BIT) != 0;
         for (int64_t end = row + batch.count; row < end; row++) {
-            offsets[row] = (int64_t)((uint64_t)numbers[BASE_OFFSET] + (uint64_t)offsets[row]);
-            uint64_t created = (uint64_t)numbers[BASE_TIMESTAMP] + (uint64_t)timestamps[row];
-            timestamps[row] = is_appended ? numbers[MAX_TIMESTAMP] : (int64_t)created;
+            offsets[row] = sum_of(numbers[BASE_OFFSET], offsets[row]);
+            int64_t created = sum_of(numbers[BASE_TIMESTAMP], timestamps[row]);
+            timestamps[row] = is_appended ? numbers[MAX_TIMESTAMP] : created;
             epochs[row] = (int32_t)numbers[LEADER_EPOCH];
             types[row] = (int8_t)is_appended;
             if (offsets[row] <= last_offset) {

@@ -1,7 +1,7 @@
 """One fetch while it is being collected: what it holds becomes batches, and those become columns, portion by portion.
 
 Contract: everything in front of damage is handed out first; used by one thread at a time. Made by the fetch collector,
-which loads this module when somebody waits for records: it brings numpy and the codecs.
+which loads this module when somebody waits for records: it brings the codecs.
 
 How far a fetch is collected is one immutable value, replaced as a whole: an exception of a signal handler, which may
 strike between any two lines, never leaves it half changed.
@@ -16,7 +16,7 @@ from kwire.fetching.damage import CorruptPartitionError
 from kwire.fetching.transactions import visible_batches
 from kwire.model import NO_LEADER_EPOCH, OffsetAndMetadata, leader_epoch_or_none
 from kwire.protocol.record_batch import Batch, next_sound_offset
-from kwire.protocol.record_batch_columns import column, payload_bytes, read_batches
+from kwire.protocol.record_batch_columns import numbers_of, payload_bytes, read_batches
 from kwire.protocol.record_columns import RecordColumns
 from kwire.protocol.record_packed import empty_columns
 from kwire.protocol.record_payloads import can_be_ahead, inflation_of
@@ -264,6 +264,7 @@ def _in_front_of(columns: RecordColumns, stop: int) -> RecordColumns:
 
 def _first_from(batches: Sequence[Batch], stop: int) -> int:
     """Which is the first batch that begins there or behind; as many as there are if none does."""
-    # An old compressed message shows its last offset for its first, until it is inflated.
-    are_behind = (column(batches, "base_offset") >= stop) & (column(batches, "record_count") >= 0)
-    return int(are_behind.argmax()) if are_behind.any() else len(batches)
+    # An old compressed message shows its last offset for its first, until it is inflated: it counts no records.
+    firsts = zip(numbers_of(batches, "base_offset"), numbers_of(batches, "record_count"), strict=True)
+    are_behind = (nth for nth, (base_offset, count) in enumerate(firsts) if base_offset >= stop and count >= 0)
+    return next(are_behind, len(batches))

@@ -95,12 +95,12 @@ class BatchColumns(Sequence[Batch]):
 
     def column(self, field: str) -> Ints:
         """The same for numpy."""
-        return np.asarray(self.numbers)[_NUMBERS[field] :: BATCH_NUMBERS]
+        return np.frombuffer(self.numbers, dtype=np.int64)[_NUMBERS[field] :: BATCH_NUMBERS]
 
     def sum_and_union(self, field: str) -> tuple[int, int]:
         """The sum of a number of all batches, and the bits that are set in any of them."""
         if speedups.module is not None:
-            found: tuple[int, int] = speedups.module.sum_and_union(self.numbers, _NUMBERS[field])
+            found: tuple[int, int] = speedups.module.sum_and_union(self.numbers, _NUMBERS[field], BATCH_NUMBERS)
             return found
         column = self.column(field)
         return int(column.sum()), int(np.bitwise_or.reduce(column))

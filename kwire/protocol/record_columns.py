@@ -1,7 +1,7 @@
 """Records as columns: what decoding makes and what everything above works on.
 
 Contract: immutable; keys, values and headers stay places in one buffer until asked for, a slice shares all arrays.
-Made by `record_decoding.py`, `record_few.py` and `records_legacy.py`, used by `kwire.fetching`.
+Made by `record_decoding.py`, `record_packed.py`, `record_few.py` and `records_legacy.py`, used by `kwire.fetching`.
 """
 
 from __future__ import annotations
@@ -198,9 +198,9 @@ class RecordColumns:
         values = Fields(self.buffer, self.value_starts, self.value_lengths, same.value_length)
         return copy_in_stretches(self.buffer, keys, values)
 
-    def size_bytes(self) -> int:
-        """The lengths of all keys and values together; that of a null is -1."""
-        return int(self.key_lengths.sum()) + int(self.value_lengths.sum())
+    def size_bytes(self, start: int = 0, stop: int | None = None) -> int:
+        """The lengths of the keys and values of these rows together; that of a null is -1."""
+        return int(self.key_lengths[start:stop].sum()) + int(self.value_lengths[start:stop].sum())
 
     def header_counts(self) -> Ints:
         """How many headers each record has."""
@@ -293,6 +293,9 @@ class _Slice(RecordColumns):
 
     def epoch_list(self, start: int = 0, stop: int | None = None) -> list[int]:
         return self._place[0].epoch_list(*self._rows(start, stop))
+
+    def size_bytes(self, start: int = 0, stop: int | None = None) -> int:
+        return self._place[0].size_bytes(*self._rows(start, stop))
 
     def keys(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
         return self._place[0].keys(*self._rows(start, stop))

@@ -1,7 +1,7 @@
 """Record batches to columns, many batches at a time: the hot path.
 
-Contract: nothing is done per record in Python where numpy can do it for all batches together, and everything is
-checked before it is believed: what comes back lies inside its record, its batch and the limits, or a
+Contract: nothing is done per record in Python where the module in C, or numpy, can do it for all batches together, and
+everything is checked before it is believed: what comes back lies inside its record, its batch and the limits, or a
 `CorruptRecordError` names the batch. Called by `fetching/open_fetch.py`.
 """
 

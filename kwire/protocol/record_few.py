@@ -73,8 +73,8 @@ class FewColumns(RecordColumns):
     def epoch_list(self, start: int = 0, stop: int | None = None) -> list[int]:
         return [row.leader_epoch for row in self.few_rows[start:stop]]
 
-    def size_bytes(self) -> int:
-        return sum(row.key_length + row.value_length for row in self.few_rows)
+    def size_bytes(self, start: int = 0, stop: int | None = None) -> int:
+        return sum(row.key_length + row.value_length for row in self.few_rows[start:stop])
 
     def rows_in_order(self) -> int:
         in_front = -(2**63)

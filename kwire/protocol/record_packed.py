@@ -17,6 +17,7 @@ from kwire.protocol.record_headers import HeaderColumns
 
 if TYPE_CHECKING:
     from array import array
+    from types import ModuleType
 
     from kwire.protocol.record_batch import Buffer
     from kwire.protocol.record_batch_columns import BatchColumns
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _NUMBER_BYTES, _EPOCH_BYTES = 8, 4
 # In the order in which C has them; and then leader epochs and timestamp types.
 _COLUMNS = ("timestamps", "offsets", "key_starts", "key_lengths", "value_starts", "value_lengths")
+_KINDS = {"leader_epochs": "int32", "timestamp_types": "int8"}
 _HEADER_COLUMNS = ("first", "key_starts", "key_lengths", "value_starts", "value_lengths")
 
 _set = object.__setattr__
@@ -62,9 +64,10 @@ class PackedColumns(RecordColumns):
     def __getattr__(self, name: str) -> object:
         """Make an array that nobody has asked for yet."""
         if name == "headers_at":
-            made: object = HeaderColumns(**{each: np.asarray(column) for each, column in self._header_columns.items()})
+            arrays = {each: np.frombuffer(column, np.int64) for each, column in self._header_columns.items()}
+            made: object = HeaderColumns(**arrays)
         elif name in self._columns:
-            made = np.asarray(self._columns[name])
+            made = np.frombuffer(self._columns[name], _KINDS.get(name, np.int64))
         else:
             raise AttributeError(name)
         _set(self, name, made)
@@ -87,8 +90,12 @@ class PackedColumns(RecordColumns):
     def epoch_list(self, start: int = 0, stop: int | None = None) -> list[int]:
         return self._columns["leader_epochs"][start:stop].tolist()
 
-    def size_bytes(self) -> int:
-        return sum(self._columns["key_lengths"]) + sum(self._columns["value_lengths"])
+    def size_bytes(self, start: int = 0, stop: int | None = None) -> int:
+        module = speedups.module
+        if module is None:
+            return super().size_bytes(start, stop)
+        lengths = self._columns["key_lengths"][start:stop], self._columns["value_lengths"][start:stop]
+        return sum(module.sum_and_union(each, 0, 1)[0] for each in lengths)
 
     def rows_in_order(self) -> int:
         return self._rows  # C has seen to it
@@ -109,16 +116,16 @@ class PackedColumns(RecordColumns):
         )
 
     def keys(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
-        return self._copies("key", start, stop)
+        module = speedups.module
+        return super().keys(start, stop) if module is None else self._copies(module, "key", slice(start, stop))
 
     def values(self, start: int = 0, stop: int | None = None) -> list[bytes | None]:
-        return self._copies("value", start, stop)
+        module = speedups.module
+        return super().values(start, stop) if module is None else self._copies(module, "value", slice(start, stop))
 
-    def _copies(self, field: str, start: int, stop: int | None) -> list[bytes | None]:
+    def _copies(self, module: ModuleType, field: str, rows: slice) -> list[bytes | None]:
         starts, lengths = self._columns[f"{field}_starts"], self._columns[f"{field}_lengths"]
-        if speedups.module is None or not self._rows:
-            return []
-        copies: list[bytes | None] = speedups.module.copies(self.buffer, starts[start:stop], lengths[start:stop])
+        copies: list[bytes | None] = module.copies(self.buffer, starts[rows], lengths[rows])
         return copies
 
 
