@@ -887,8 +887,8 @@ enum { SNAPPY_MOST_SHORT = 60, SNAPPY_MOST_COPIED = 64, SNAPPY_LEAST_NEAR = 4 };
 enum { SNAPPY_SLACK_BYTES = SNAPPY_MOST_COPIED + STEP_BYTES };
 
 /* How many bytes an element takes, how many it copies, and where from: which bits of the bytes behind the tag tell the
-   offset, and what the tag adds to them. Literals have a step for an offset, which is nobody's. An offset no block has says that the tag does
-   not tell the length, or that the offset is longer than two bytes. */
+   offset, and what the tag adds to them. Literals have the size of a step in the place of an offset, which is not used.
+   An offset that no block has means: the tag does not tell the length, or the offset is longer than two bytes. */
 typedef struct {
     uint32_t size, length, offset_mask, offset_bits;
 } SnappyTag;

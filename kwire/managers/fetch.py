@@ -1,5 +1,5 @@
-"""Fetches records. Long, because one decision for each partition says which broker is asked, and what its answer does
-to the position.
+"""Fetches records. Long, because the choice of a partition's broker, and what its answer does to the position, belong
+together.
 
 Keeps one request in flight on each connection to a broker that leads something wanted, while the buffer has room.
 
@@ -76,7 +76,7 @@ _SESSION_ENDED = frozenset(
         ErrorCode.UNKNOWN_TOPIC_ID,
     }
 )
-"""Another session cures these: they are worth no word unless they come again."""
+"""A new session ends these errors. They are logged only if they come twice in a row."""
 _LED_BY_ANOTHER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
@@ -696,7 +696,7 @@ class FetchManager:
             self._raise(partition.error)
 
     def block(self, partition: AssignedPartition, now_ms: float) -> None:
-        """Leave the partition alone for a back-off: one that keeps failing must not spin the loop."""
+        """Leave the partition alone for `retry_backoff_ms`: one that keeps failing must not keep the loop busy."""
         self._sought.discard(partition.topic_partition)  # the application's return ends another wait, not this one
         self._block_until(partition, now_ms + self._backoff.delay_ms(1))
 

@@ -168,7 +168,7 @@ class NoMembership:
         return self._blocks_coordinator()
 
     def on_membership_lost(self, code: ErrorCode) -> None:
-        """There is none to lose: the broker finds members in a group that should have none, and refuses the commit."""
+        """Does nothing: this consumer is no member. The broker refuses the commit because the group has members."""
 
     def on_stale_epoch(self) -> None:
         """As above."""

@@ -31,7 +31,7 @@ class Channel(Enum):
     NEW_FETCH = auto()
     """The same, for partitions that were sought or resumed while a fetch of others waits for records."""
     CHILD_FETCH = auto()
-    """Fetches of a lag, which never wait: they must not stand behind a long poll."""
+    """Fetches of a backlog. There are records, so they are answered at once; behind a long poll they would wait."""
 
     # Each is one object. An enum's own hash is that of its name, which Python code looks up each time.
     __hash__ = object.__hash__

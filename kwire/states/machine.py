@@ -2,7 +2,7 @@
 
 A `Row` says: in this state, on this event, go to that state and perform these effects. There are no guards: a
 condition becomes a more precise event, named before it is fired. A `Table` has at most one row for a (state, event)
-pair and argues every pair it has no row for: IMPOSSIBLE (a bug if it happens) or DROPPED (legal and ignored). A
+pair and gives a reason for every pair without a row: IMPOSSIBLE (a bug if it happens) or DROPPED (legal and ignored). A
 `Machine` is the only place in the project where such a state is stored.
 """
 
@@ -63,7 +63,7 @@ class Table(Generic[S, E, F]):
         """The row of this cell, or None when the event is to be dropped.
 
         Raises:
-            IllegalTransitionError: the cell is impossible, or nobody argued it.
+            IllegalTransitionError: the cell is impossible, or no reason is given for it.
         """
         row = self._cells.get((state, event))
         if row is None and (state, event) not in self.dropped:
