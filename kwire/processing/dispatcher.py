@@ -178,12 +178,22 @@ class Dispatcher(Generic[K, V]):
         return max(0, self._options.workers - self._executing)
 
     @property
+    def _is_quick(self) -> bool:
+        """Whether records take no time."""
+        return self.sizer.are_fast and not self._is_held_up
+
+    @property
+    def _wanted_workers(self) -> int:
+        """How many may be at work. What takes no time needs one: others would only queue for the interpreter."""
+        return _QUICK_WORKERS if self._is_quick else self._options.workers
+
+    @property
     def due_ms(self) -> float:
         """When there is something to hand out, though nothing comes: a record is tried again, the rate allows the next
         one, or a run gives back the records behind a slow one."""
         return min(
             self._retry_due_ms,
-            self.sizer.ready_ms if self._queues.waiting else NEVER_MS,
+            self.sizer.ready_ms if self._queues.waiting and self._wanted_workers > self._executing else NEVER_MS,
             self._stuck_ms,
         )
 
@@ -267,10 +277,7 @@ class Dispatcher(Generic[K, V]):
                 self._start(entry, now_ms)
 
     def _hand_out_new(self, now_ms: float) -> None:
-        is_quick = self.sizer.are_fast and not self._is_held_up
-        merge_policy = self._merge_policy(is_quick)
-        # What takes no time needs no more than one worker: others would only queue for the interpreter.
-        workers = _QUICK_WORKERS if is_quick else self._options.workers
+        merge_policy, workers = self._merge_policy(self._is_quick), self._wanted_workers
         while (idle := workers - self._executing) > 0:
             if self.error is not None:
                 return
@@ -412,7 +419,9 @@ class Dispatcher(Generic[K, V]):
         if is_dead_lettering or isinstance(error, BreakdownError | MemoryError):
             run.breakdowns += 1
             reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
-            return self._failures.of_workers(source, run.offsets, run.breakdowns, error, reason, now_ms)
+            return self._failures.of_workers(
+                source, run.offsets[run.dead_lettered :], run.breakdowns, error, reason, now_ms
+            )
         run.attempts += 1
         self.counts.failed_attempts += 1
         return self._failures.of_handler(source, run.offsets, run.attempts, error, now_ms)

@@ -208,7 +208,7 @@ class ProcessorLoop(Generic[K, V]):
     def _poll(self, now_ms: float) -> None:
         if now_ms < self._ask_registry_ms:
             left_s = (self._ask_registry_ms - now_ms) / 1000.0
-            self.dispatcher.take_back(min(LOOK_FOR_STOP_S, left_s))
+            self._take_back(1000.0 * min(LOOK_FOR_STOP_S, left_s))
             return
         due_ms = (self.dispatcher.due_ms, self._commits.due_ms, self._revocation.due_ms, self._loader.due_ms)
         wake_at_ms = min(*due_ms, self._ending.until.at_ms)

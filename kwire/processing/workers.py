@@ -88,7 +88,7 @@ class Run(Generic[K, V]):
         is_cancelled: Whether that item counts as failed, whatever its handler says: it was told to end. The owner's.
         attempts: How often the next item has failed.
         error: What the last item that was taken failed with.
-        breakdowns: How often the workers have broken down over the next item.
+        breakdowns: How often the workers have broken down over the next item, or over its next dead letter.
         may_be_unreadable: Whether there are records that cannot be deserialized.
         dead_letter_attempt: Instead of the handler, this gets the next item; see `DeadLetter`.
         dead_lettered: How many records of that item, which is a batch then, it has taken already.
@@ -245,6 +245,7 @@ class Run(Generic[K, V]):
         for record in records_of([item])[self.dead_lettered :]:
             yield record
             self.dead_lettered += 1
+            self.breakdowns = 0  # those of the next record count anew
         self.dead_lettered = 0
 
 

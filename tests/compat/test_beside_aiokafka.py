@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from kwire import ConsumerConfig
+from kwire.compat import aiokafka as adapter
 from kwire.compat.aiokafka.private_attributes import PrivateAttributes
 from kwire.compat.aiokafka.settings import settings_of
 from kwire.testing import Cluster
@@ -696,6 +697,18 @@ def test_a_pattern_does_not_replace_topics_nor_they_a_pattern(library: Library, 
         consumer.subscribe(**first)
         with pytest.raises(library.errors.IllegalStateError, match="mutually exclusive"):
             consumer.subscribe(**second)
+        await consumer.stop()
+
+    run(main)
+
+
+def test_a_pattern_that_is_refused_without_a_group_leaves_the_choice_open(cluster: Cluster) -> None:
+    async def main() -> None:
+        consumer = adapter.AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers)
+        with pytest.raises(adapter.errors.IllegalStateError, match="need a group_id"):
+            consumer.subscribe(pattern="^or")
+        consumer.subscribe(["orders"])
+        assert consumer.subscription() == {"orders"}
         await consumer.stop()
 
     run(main)

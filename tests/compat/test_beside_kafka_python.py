@@ -196,6 +196,14 @@ def test_one_way_to_choose_what_is_read_does_not_replace_another(
     consumer.close()
 
 
+def test_a_pattern_that_is_refused_without_a_group_leaves_the_choice_open(cluster: Cluster) -> None:
+    with adapter.KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        with pytest.raises(errors.IllegalStateError, match="need a group_id"):
+            consumer.subscribe(pattern="^or")
+        consumer.subscribe(["orders"])
+        assert consumer.subscription() == {"orders"}
+
+
 @BOTH
 def test_bootstrap_waits_for_a_broker(cluster: Cluster, module: Any) -> None:  # noqa: ANN401
     consumer = open_consumer(module, cluster)

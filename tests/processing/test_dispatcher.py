@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from kwire import OffsetAndMetadata, Record, TopicPartition
-from kwire.clock import monotonic_ms
+from kwire.clock import NEVER_MS, monotonic_ms
 from kwire.fetching.partition_records import PartitionRecords
 from kwire.processing import OnDataLoss, OnFailure, Ordering, Retry
 from kwire.processing.completion_tracker import CompletionTracker
@@ -124,6 +124,18 @@ def test_quick_records_go_in_long_runs_and_slow_ones_to_all_workers() -> None:
         office.dispatcher.deliver(chunk(0, [b"%d" % number for number in range(10)]))
     assert quick.handed_out(0.0) == [list(range(10))]
     assert slow.handed_out(0.0) == [[0], [1]]
+
+
+def test_while_all_workers_are_at_work_nobody_looks_at_what_the_rate_allows() -> None:
+    """The loop went round without a pause from the moment the next record was allowed until a worker had ended."""
+    office = Office(ms_each=5.0, workers=1, rate_limit=10.0)
+    office.dispatcher.deliver(chunk(0, [b"x", b"y", b"z"]))
+    assert office.handed_out(0.0) == [[0]]
+    assert office.handed_out(1.0) == []
+    office.out[0].todo.clear()  # its worker has begun with the only one
+    assert office.dispatcher.due_ms == NEVER_MS
+    office.end(office.out[0])
+    assert office.dispatcher.due_ms < NEVER_MS
 
 
 def test_records_that_take_no_time_are_made_by_who_handles_them() -> None:

@@ -129,6 +129,21 @@ def test_a_dead_letter_that_fails_in_a_batch_is_called_again_with_the_records_th
     assert run.done == 2
 
 
+def test_each_record_of_a_batch_has_its_own_attempts_as_a_dead_letter() -> None:
+    """They shared three: a batch stopped the processor when each of its records had failed once."""
+
+    def bury(record: Record[bytes, bytes], _error: Exception) -> None:
+        if record.offset == 1:
+            raise ConnectionError
+
+    run: Run[bytes, bytes] = Run([[record(0), record(1)]], lambda item: None)
+    run.breakdowns = 2  # over record 0
+    run.start(0.0)
+    run.dead_letter_attempt = (bury, ValueError())
+    run.execute_dead_letter()
+    assert (run.dead_lettered, run.breakdowns) == (1, 0)
+
+
 def test_a_dead_letter_whose_record_was_taken_back_has_nothing_to_do() -> None:
     """The owner may do so before the worker has looked."""
     run: Run[bytes, bytes] = Run([record(0)], lambda item: None)

@@ -227,6 +227,8 @@ class AIOKafkaConsumer(PrivateAttributes):
             raise as_theirs(IllegalStateError)("partitions are assigned by hand")
         if self._kwire_topics if pattern else self._kwire_pattern:
             raise as_theirs(IllegalStateError)("topics and a pattern are mutually exclusive: unsubscribe() in between")
+        if self._kwire_group_id is None and (pattern or listener is not None):
+            raise as_theirs(IllegalStateError)("a pattern and a listener need a group_id")
         self._kwire_pattern = _compiled(pattern) if pattern else None
         self._kwire_topics = frozenset(topics)
         self._kwire_has_assignment.clear()
@@ -234,8 +236,6 @@ class AIOKafkaConsumer(PrivateAttributes):
             self._kwire_later.append(
                 _Later(partial(self._kwire_subscribe, self._kwire_pattern or list(topics), listener))
             )
-        elif pattern or listener is not None:
-            raise as_theirs(IllegalStateError)("a pattern and a listener need a group_id")
         else:
             self._kwire_later.append(_Later(partial(self._kwire_read_whole, self._kwire_topics)))
 

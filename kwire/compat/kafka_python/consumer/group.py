@@ -120,10 +120,11 @@ class KafkaConsumer(PrivateAttributes):
             raise IllegalStateError("give topics or a pattern, and not both")
         topics = [*topics] if isinstance(topics, Iterator) else [topics] if isinstance(topics, str) else topics
         check_no_patterns(topics)
+        has_group = self._kwire_consumer.config.group_id is not None
+        if not has_group and (pattern or listener is not None):
+            raise IllegalStateError("a pattern and a listener need a group_id")
         self._kwire_choose("a pattern" if pattern else "topics")
-        if self._kwire_consumer.config.group_id is None:
-            if pattern or listener is not None:
-                raise IllegalStateError("a pattern and a listener need a group_id")
+        if not has_group:
             self._kwire_consumer._session.whole_topics.read(frozenset(topics))
             return
         wanted = from_the_start(pattern) if pattern else topics
