@@ -23,7 +23,7 @@ class ImportApart:
     def __init__(self, *names: str) -> None:
         self._names = names
         self.is_done = False
-        """Whether all are imported. If that failed, whoever needs them imports them, and sees why."""
+        """Whether all are imported. If one cannot be, the code that needs it imports it again, and raises why."""
         self._thread: Thread | None = None
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self.finish)

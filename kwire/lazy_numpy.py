@@ -1,5 +1,5 @@
-"""numpy, imported when something of it is used first. With the module in C, who takes record by record does without it:
-it takes a tenth of a second, 25 MB, and at first a second processor.
+"""numpy, imported at its first use. With the module in C a program that takes record by record does without it. The
+import takes a tenth of a second, 25 MB, and at first a second processor.
 
 Contract: `np` has what the module `numpy` has.
 """

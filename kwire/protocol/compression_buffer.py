@@ -2,8 +2,8 @@
 
 It is used again and again: fresh memory has to be mapped page by page, which takes longer than inflating into it, and
 what was just used still lies in the processor's cache. Contract: what `finish` answers stays as it is for as long as
-anybody has it; what is kept beyond that is bounded. Called by `compression.py`,
-`record_payloads.py` and `inflation_in_c.py`.
+anybody has it; what is kept beyond that is bounded. Called by
+`compression.py`, `record_payloads.py` and `inflation_in_c.py`.
 """
 
 from __future__ import annotations
