@@ -48,6 +48,9 @@ class CheckedText(io.TextIOBase):
         if self._stream is not None:
             self._stream.flush()
 
+    def close(self) -> None:
+        """The real stream stays as it is. Python closes this object when nobody has it any more, maybe after that."""
+
     def fileno(self) -> int:
         return self._open().fileno()
 

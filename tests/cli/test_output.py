@@ -18,6 +18,7 @@ from typing import TextIO
 import pytest
 
 import kwire.cli
+from kwire.cli.checked_text import CheckedText
 from kwire.testing import Cluster
 from kwire.testing.faults.process_state import is_stopped
 
@@ -104,3 +105,11 @@ def test_a_reader_that_leaves_has_all_it_wanted(
     with open(writer, "w") as left:
         assert exit_code(monkeypatch, command_line, left) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_checked_text_goes_silently_when_its_stream_has_been_closed() -> None:
+    """Python 3.13 wrote of an ignored ValueError when such an object went."""
+    with open(os.devnull, "w") as stream:
+        text = CheckedText(stream)
+        text.write("a line\n")
+    text.close()
