@@ -22,10 +22,12 @@ from kwire.deserializers import *  # pyright: ignore[reportWildcardImportFromLib
 """
 Complaints = Mapping[str, list[str]]
 
-TEN_LINES = README.read_text(encoding="utf-8").split("## Ten lines")[1].split("```python\n")[1].split("```")[0]
+FIRST_PROGRAM = (
+    README.read_text(encoding="utf-8").split("## A first program")[1].split("```python\n")[1].split("```")[0]
+)
 
 RIGHT = {
-    "the first program of the README": TEN_LINES,
+    "the first program of the README": FIRST_PROGRAM,
     "bytes without deserializers": """
 with Consumer("orders", bootstrap_servers="b:1", group_id="g") as consumer:
     for record in consumer:
@@ -115,7 +117,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     files = {}
     for number, (name, text) in enumerate((RIGHT | {name: text for name, (text, _, _) in WRONG.items()}).items()):
         files[name] = folder / f"program_{number}.py"
-        files[name].write_text(text if text == TEN_LINES else HEAD + text, encoding="utf-8")
+        files[name].write_text(text if text == FIRST_PROGRAM else HEAD + text, encoding="utf-8")
     return files
 
 
