@@ -9,7 +9,6 @@
    Only the stable part of Python's API is used (setup.py sets Py_LIMITED_API), so one binary serves Python 3.11 and all
    later ones, but for those without the interpreter's lock, which have their own. */
 
-#define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
 #include <stdint.h>
@@ -36,10 +35,10 @@
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
-/* From Python 3.12 on None, small numbers and many names are not counted. What is compiled with the headers of 3.11
-   would count them up with each record, and never down: 3.14 ends where a name was counted up a billion times. So there
-   the functions count, which do what the running Python does. */
-#if defined(Py_LIMITED_API) && PY_VERSION_HEX < 0x030C0000
+/* From Python 3.12 on None, small numbers and many names are not counted, and each version marks them in its own way.
+   What is compiled with the headers of another one would count them up with each record, and never down: 3.14 ends where
+   a name was counted up a billion times. So the functions count, which do what the running Python does. */
+#ifdef Py_LIMITED_API
 static inline PyObject *
 new_reference(PyObject *object)
 {
@@ -1915,7 +1914,14 @@ header_name(const RecordIterator *records, const char *key, int64_t length)
         return name;
     }
     PyErr_Clear();
-    return PyObject_CallFunction(records->text_of, "y#", key, (Py_ssize_t)length);
+    /* Not by the format "y" with a length: what the headers of 3.13 make of that call fails in 3.12. */
+    PyObject *raw = PyBytes_FromStringAndSize(key, (Py_ssize_t)length);
+    if (raw == NULL) {
+        return NULL;
+    }
+    name = PyObject_CallFunctionObjArgs(records->text_of, raw, NULL);
+    Py_DECREF(raw);
+    return name;
 }
 
 /* From Python 3.14 on a tuple keeps its hash, and -1 until somebody asks. Its type's `tp_alloc` leaves 0 there, which

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -732,6 +733,11 @@ def test_a_cycle_through_the_iterator_is_collected(module: ModuleType) -> None:
     del values
     gc.collect()
     assert watched() is None
+
+
+def test_no_format_has_a_length() -> None:
+    """The headers of Python 3.13 let such a call fail in 3.12, and pip keeps what it has compiled for all versions."""
+    assert not re.search(r'"[^"\n]*#[^"\n]*"', (TOP / "kwire/_speedups.c").read_text(encoding="utf-8"))
 
 
 def test_nothing_is_left_behind(module: ModuleType) -> None:
