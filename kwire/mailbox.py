@@ -9,13 +9,13 @@ anything was signalled since.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import TIMEOUT_MAX, Lock, RLock
 from typing import TYPE_CHECKING, Protocol
 
 from kwire.clock import Deadline, monotonic_ms
 from kwire.errors import KafkaError
-from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, ErrorRaised
+from kwire.events import ApplicationEvent, AssignmentView, BackgroundEvent, Delivered, ErrorRaised
 from kwire.metrics import ConsumerMetrics
 from kwire.switch_interval import PollsInARow
 
@@ -76,6 +76,8 @@ class Mailbox:
         self.poll_round = 1
         """How many times the network thread has begun to wait for a poll."""
         self.operator: EventSink | None = None
+        self.in_front_of_loop: Callable[[], Sequence[Delivered]] = tuple
+        """Asks how far a `for` loop over the consumer has come; nothing without one."""
 
     # --- application thread ---------------------------------------------------------------------------------
 

@@ -91,15 +91,25 @@ class _Loop(Generic[K, V]):
 
     def split(self) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
         """What the loop has seen, the current record included, and what it has not."""
+        return self._split_at(self.current, is_seen=self.has_seen_current)
+
+    def in_front(self) -> Sequence[Delivered]:
+        """What lies in front of the record that the loop is at; nothing before its first one."""
+        current = self.current  # read once: the loop may go on in another thread
+        return () if current is None else self._split_at(current, is_seen=False)[0]
+
+    def _split_at(
+        self, record: Record[K, V] | None, *, is_seen: bool
+    ) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
         seen = list(self._seen_before)
-        if self.current is None:
+        if record is None:
             return seen, list(self.chunks)
         for index, chunk in enumerate(self.chunks):
-            row = _row_of(self.current, chunk)
+            row = _row_of(record, chunk)
             if row is None:
                 seen.append(chunk.delivered)
                 continue
-            row -= not self.has_seen_current
+            row -= not is_seen
             rest = self.chunks[index + 1 :]
             if row < 0:
                 return seen, [chunk, *rest]
@@ -132,7 +142,8 @@ LoopMark: TypeAlias = tuple[_HandedOut[K, V], Record[K, V] | None]
 
 
 class Delivery(Generic[K, V]):
-    """What polls have handed to the application, and how far it got. Used by the application thread alone."""
+    """What polls have handed to the application, and how far it got. Used by the application thread; the network
+    thread asks for `in_front_of_loop` alone."""
 
     def __init__(self) -> None:
         self._now: _HandedOut[K, V] = _HandedOut([])
@@ -303,6 +314,12 @@ class Delivery(Generic[K, V]):
         """The application came back: what it has been handed since it was told last."""
         now = self._now
         return now.delivered if now.loop is None else now.loop.split()[0]
+
+    def in_front_of_loop(self) -> Sequence[Delivered]:
+        """Network thread: what a loop has passed, without the record that it is at. Its body may take long over that
+        one, and says nothing meanwhile."""
+        loop = self._now.loop
+        return () if loop is None else loop.in_front()
 
     def up_to(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> Sequence[Delivered]:
         """`so_far`, cut at these offsets. An offset behind what a cursor has handed out is for another cursor."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 import trio
 
 from kwire.clock import NEVER_MS
-from kwire.events import Close, Describe, PollStarted
+from kwire.events import Close, Describe, PollStarted, RecordsDelivered
 from kwire.mailbox import Mailbox
 from kwire.managers.registry import RequestManagers
 from kwire.managers.unsent import AnyUnsentRequest, PollResult
@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 # The longest sleep, as in Java's network thread: nobody should need it, and it bounds the harm of a missed wake-up.
 MAX_SLEEP_MS = 5_000.0
+# A loop over the consumer polls ten times a second (`consumer/delivery.py`), unless its body takes longer.
+LONG_BODY_MS = 200.0
 
 
 class Waker:
@@ -141,6 +143,7 @@ class NetworkLoop:
         self.turns += 1
         self._metrics.began(now_ms)
         self._mailbox.begin_turn()
+        self._note_loop(now_ms)
         self._process_events(now_ms)
         answers = self._client.complete(now_ms)
         wake_at_ms = self._short_turns.begin(self._managers, self._client, answers, now_ms)
@@ -148,6 +151,15 @@ class NetworkLoop:
             return wake_at_ms
         self._short_turns.end()
         return self._poll_all(now_ms)
+
+    def _note_loop(self, now_ms: float) -> None:
+        """Note how far a loop over the consumer has come whose body takes long over a record. It cannot tell by itself;
+        auto-commit and lag would stay where they were at its last poll.
+
+        Before events: if the application seeks meanwhile, that comes behind this, and holds.
+        """
+        if now_ms - self._mailbox.polled_at_ms > LONG_BODY_MS and (delivered := self._mailbox.in_front_of_loop()):
+            self._inbox.process(RecordsDelivered(delivered, came_back=False), now_ms)
 
     def _process_events(self, now_ms: float) -> None:
         if events := self._mailbox.drain():

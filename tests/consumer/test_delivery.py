@@ -229,6 +229,22 @@ def test_who_takes_slowly_makes_way_for_a_poll(monkeypatch: pytest.MonkeyPatch) 
     assert handed_out(delivery) == [(A, 2), (A, 3), (A, 4)]
 
 
+def test_while_a_loop_is_at_a_record_all_in_front_of_it_is_passed() -> None:
+    delivery = polled(chunk(A, range(2), behind=8), chunk(B, range(10, 12)), to_loop=True)
+    assert delivery.in_front_of_loop() == ()
+    told = [offsets_of(delivery.in_front_of_loop()) for _ in delivery.iterate()]
+    assert told == [{}, {A: 1}, {A: 8}, {A: 8, B: 11}]
+    assert delivery.in_front_of_loop() == (), "which the next poll tells of"
+
+
+def test_of_records_that_were_taken_at_once_nobody_knows_whether_they_are_processed() -> None:
+    delivery = polled(chunk(A, range(4)), to_loop=True)
+    assert len(offsets_taken(delivery, 2)) == 2
+    assert delivery.in_front_of_loop() == ()
+    next(delivery.iterate())
+    assert offsets_of(delivery.in_front_of_loop()) == {A: 2}
+
+
 def test_what_was_taken_and_lost_on_the_way_is_handed_out_again() -> None:
     delivery = polled(chunk(A, range(4)), to_loop=True)
     next(delivery.iterate())
