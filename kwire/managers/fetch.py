@@ -443,6 +443,8 @@ class FetchManager:
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         partitions: Answered = list(_by_partition(answer, connection.session.topic_names))
+        if answer.throttle_time_ms:
+            connection.throttled(answer.throttle_time_ms, now_ms)
         has_errors = any(data.error_code for _, data in partitions)
         self._note_size(connection, partitions, now_ms, has_errors=has_errors)
         self._answer = answer_counts = AnswerCounts()
@@ -480,7 +482,7 @@ class FetchManager:
     def _note_size(self, connection: FetchConnection, partitions: Answered, now_ms: float, *, has_errors: bool) -> None:
         size_bytes = sum(len(data.records) for _, data in partitions if data.records)
         if size_bytes or has_errors or not self._config.fetch_min_bytes:
-            connection.answered(size_bytes)
+            connection.answered(size_bytes, now_ms)
         else:
             connection.answered_with_nothing(now_ms)
 

@@ -31,6 +31,13 @@ QUICK_PART, SLOW_PART = 6, 3
 GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
+# What is too large for a quota is answered with nothing, and the broker throttles the connection for ten seconds or
+# longer: records of all its partitions wait. So from then on an answer takes about a second of the quota. But it is not
+# smaller than the first one was, for the quota may be one of the broker's time, of which small answers take more.
+LONG_THROTTLE_MS = 1_000.0
+STEADY_MS = 60_000.0
+"""Answers do not grow for so long after one that was throttled for long."""
+
 MIN_WAIT_MS = 10.0
 """How long a broker may wait for records right after a partition was assigned, sought or resumed."""
 
@@ -50,13 +57,14 @@ class FetchConnection:
 
     Attributes:
         sought_at_ms: When a partition of it was sought or resumed.
-        most_bytes: How large an answer may be, as far as the line to the broker is concerned.
+        most_bytes: How large an answer may be, as far as the line to the broker and its quotas are concerned.
         error: Why there was no answer to the newest request, or why the broker has refused it.
         is_refused: The broker has refused the newest request as a whole.
     """
 
     __slots__ = (
         "_arrival_ms",
+        "_grows_from_ms",
         "_in_vain",
         "_max_bytes",
         "_sent_at_ms",
@@ -81,6 +89,7 @@ class FetchConnection:
         self._arrival_ms = 0.0
         self._wait_ms = 0.0
         self._in_vain = 0
+        self._grows_from_ms = -NEVER_MS
         self.sought_at_ms = -NEVER_MS
         self.most_bytes = FIRST_ANSWER_BYTES
         self.error: KafkaError | None = None
@@ -104,14 +113,23 @@ class FetchConnection:
         """The answer, which comes next, took so long from its first byte to its last."""
         self._arrival_ms = took_ms
 
-    def answered(self, size_bytes: int) -> None:
+    def throttled(self, throttle_ms: float, now_ms: float) -> None:
+        """The broker throttles for so long, because of the answer that comes next (KIP-219)."""
+        if throttle_ms > LONG_THROTTLE_MS:
+            self._ask_for_less(throttle_ms / LONG_THROTTLE_MS, FIRST_ANSWER_BYTES)
+            self._grows_from_ms = now_ms + STEADY_MS
+
+    def answered(self, size_bytes: int, now_ms: float) -> None:
         """The answer has records of this size, or errors of partitions."""
         self._succeeded()
         self._in_vain = 0
         if self._arrival_ms > self._timeout_ms / SLOW_PART:
             self._ask_for_less(SHARE_IF_SLOW)
-        elif self._arrival_ms < self._timeout_ms / QUICK_PART and self._is_full(size_bytes):
+        elif self._is_quick(now_ms) and self._is_full(size_bytes):
             self.most_bytes *= GROWTH
+
+    def _is_quick(self, now_ms: float) -> bool:
+        return self._arrival_ms < self._timeout_ms / QUICK_PART and now_ms >= self._grows_from_ms
 
     def _is_full(self, size_bytes: int) -> bool:
         """Whether the answer filled at least half of what was asked for, and the line's bound alone kept that small."""
@@ -146,8 +164,9 @@ class FetchConnection:
         self.error = error
         self.is_refused = False
 
-    def _ask_for_less(self, share: int) -> None:
-        self.most_bytes = max(MIN_ANSWER_BYTES, min(self.most_bytes, self._max_bytes) // share)
+    def _ask_for_less(self, share: float, least_bytes: int = MIN_ANSWER_BYTES) -> None:
+        now_bytes = min(self.most_bytes, self._max_bytes)
+        self.most_bytes = max(min(least_bytes, now_bytes), int(now_bytes / share))
 
     def is_asked_for(self, tp: TopicPartition) -> bool:
         """Whether the broker may answer with records of this partition."""

@@ -40,7 +40,14 @@ class Line:
     def asked_bytes(self) -> int:
         return self.scenario.request(FetchRequest).max_bytes
 
-    def answer(self, size_bytes: int | None = None, *, after_ms: float = 2.0, arrival_ms: float = 0.0) -> None:
+    def answer(
+        self,
+        size_bytes: int | None = None,
+        *,
+        after_ms: float = 2.0,
+        arrival_ms: float = 0.0,
+        throttle_time_ms: int = 0,
+    ) -> None:
         """With so many bytes of records, or with as many as were asked for, which begin to come after this time; all is
         collected at once."""
         wanted_bytes = self.asked_bytes if size_bytes is None else size_bytes
@@ -52,7 +59,9 @@ class Line:
         on_arrival = self.scenario.unsent(FetchRequest).on_arrival
         assert on_arrival is not None
         on_arrival(arrival_ms)
-        self.scenario.answer(FetchRequest, FetchResponse(session_id=7, responses=[topic] if records else []))
+        responses = [topic] if records else []
+        response = FetchResponse(throttle_time_ms=throttle_time_ms, session_id=7, responses=responses)
+        self.scenario.answer(FetchRequest, response)
         while (fetch := self.scenario.buffer.front()) is not None:
             self.scenario.buffer.release(fetch)
         self.scenario.turn()
@@ -100,6 +109,33 @@ def test_a_broker_that_takes_seconds_before_it_begins_is_asked_for_large_answers
     for _ in range(4):
         line.answer(after_ms=TIMEOUT_MS * 0.8)
     assert line.asked_bytes == MAX_BYTES
+
+
+def test_under_a_quota_an_answer_takes_about_a_second_of_it(line: Line) -> None:
+    """All partitions of the broker waited while it throttled for ten seconds, and then once more."""
+    for _ in range(2):
+        line.answer()
+    assert line.asked_bytes == 4 * MIB
+    line.answer(0, throttle_time_ms=8_000)
+    assert line.asked_bytes == MIB // 2
+    for _ in range(5):
+        line.answer(after_ms=10_000)
+        assert line.asked_bytes == MIB // 2, "it would be throttled again"
+    line.answer(after_ms=10_000)
+    assert line.asked_bytes == 2 * MIB, "the quota may have been raised"
+
+
+def test_a_quota_makes_no_answer_smaller_than_the_first(line: Line) -> None:
+    line.answer()
+    for throttle_time_ms in (3_000, 30_000, 900):
+        line.answer(0, throttle_time_ms=throttle_time_ms)
+    assert line.asked_bytes == FIRST_ANSWER_BYTES
+
+
+def test_a_short_throttle_makes_no_answer_smaller(line: Line) -> None:
+    line.answer()
+    line.answer(throttle_time_ms=900)
+    assert line.asked_bytes == 4 * MIB
 
 
 def test_answers_that_are_small_say_nothing_of_the_line(line: Line) -> None:
