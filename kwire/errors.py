@@ -336,7 +336,8 @@ class NoOffsetForPartitionError(KafkaError):
 
 
 class OffsetOutOfRangeError(KafkaError):
-    """The fetch position is outside the log and `auto_offset_reset="none"`."""
+    """The fetch position is outside the log and `auto_offset_reset="none"`. Raised by `kwire.read`, too, if records are
+    deleted that it has yet to read."""
 
     def __init__(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.offsets = dict(offsets)

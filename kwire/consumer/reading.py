@@ -10,8 +10,16 @@ from typing import Generic, NoReturn, Self, TypeAlias, Unpack, cast, overload
 from kwire.clock import Deadline
 from kwire.config import Deserialize, ResetKind, Settings
 from kwire.consumer.arguments import checked_bound, checked_topic, hint_at_file, topics_and_config
+from kwire.consumer.reading_losses import ANOTHER_LOG, begin_anew
 from kwire.consumer.sync import Consumer
-from kwire.errors import ConfigError, InvalidArgumentError, KafkaTimeoutError, LogTruncationError
+from kwire.errors import (
+    ConfigError,
+    InvalidArgumentError,
+    KafkaTimeoutError,
+    LogTruncationError,
+    OffsetOutOfRangeError,
+)
+from kwire.fetching.columns import Records
 from kwire.model import K, Record, TopicPartition, V
 
 # A log may end in what nobody may see, such as aborted records: the position moves behind it, and no poll returns.
@@ -63,7 +71,8 @@ def read(
             partitions end now.
         key_deserializer: Makes keys of bytes.
         value_deserializer: Makes values of bytes.
-        settings: As of `Consumer`, but no `group_id`.
+        settings: As of `Consumer`, but no `group_id`. With an `auto_offset_reset` of yours, other than "none", reading
+            goes on at a reset where records were deleted in front of it: what you get has a gap then.
 
     Returns:
         An iterator, which closes its consumer at the end, or when it is dropped.
@@ -72,6 +81,8 @@ def read(
         InvalidArgumentError: There is no such topic, none is named, there is a group, or a time has no zone.
         KafkaTimeoutError: Nothing has come for `default_api_timeout_ms`. The message says why: the topic was deleted
             meanwhile, say, or a partition has no leader.
+        OffsetOutOfRangeError: Raised by the iterator: after it had begun with a partition, records were deleted that it
+            had yet to read. The message says which. Not with an `auto_offset_reset` of yours.
         LogTruncationError: The iterator raises it if a topic is recreated, or its log truncated, while it is read.
         RecordDeserializationError: Raised by the iterator, like all that a poll raises. From then on each step raises
             it: the iterator does not go on behind a bad record. A deserializer of yours may return something in place
@@ -84,7 +95,7 @@ def read(
     deserializers = {"key_deserializer": key_deserializer, "value_deserializer": value_deserializer}
     keywords = settings | {name: fn for name, fn in deserializers.items() if fn is not None}
     try:
-        consumer: Consumer[K, V] = Consumer(_from_the_beginning(config or {}, keywords))
+        consumer: Consumer[K, V] = Consumer(_without_resets(config or {}, keywords))
     except ConfigError as error:
         hint_at_file(error, "read", names)
         raise
@@ -140,10 +151,13 @@ class _Raising:
         raise self._errors[0].with_traceback(None)
 
 
-def _from_the_beginning(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
-    """The settings, by default from the beginning, and without making a topic that is missing by asking for it."""
+def _without_resets(config: Mapping[str, object], keywords: Mapping[str, object]) -> Mapping[str, object]:
+    """The settings, by default without a reset, and without making a topic that is missing by asking for it.
+
+    A reset would go on behind records that are lost. Without one, `read` seeks to the beginning itself.
+    """
     given = {**config, **keywords}
-    for name, value in (("auto_offset_reset", "earliest"), ("allow_auto_create_topics", False)):
+    for name, value in (("auto_offset_reset", "none"), ("allow_auto_create_topics", False)):
         if {name, name.replace("_", ".")}.isdisjoint(given):
             given[name] = value
     return given
@@ -202,14 +216,18 @@ def _records(
         read_to: dict[TopicPartition, int] = {}
         deadline = Deadline.after(silent_ms)
         while ends:
-            records = consumer.poll(POLL_SECONDS)
+            try:
+                records = consumer.poll(POLL_SECONDS)
+                reached = _reached(consumer, records, ends)
+            except OffsetOutOfRangeError as error:
+                begin_anew(consumer, error, read_to, ends)
+                continue
             for tp in records.partitions():
                 rows = records[tp]
                 _check_goes_on(tp, read_to.get(tp, 0), rows[0].offset)
                 yield from (record for record in rows if tp in ends and record.offset < ends[tp])
-            read_to |= (reached := {tp: at.offset for tp, at in records.next_offsets().items()})
-            if not records:  # a log may end in batches that have no records: only the position tells
-                reached = {tp: consumer.position(tp) for tp in ends}
+            if records:
+                read_to |= reached
             if through := [tp for tp, offset in reached.items() if offset >= ends.get(tp, offset + 1)]:
                 consumer.pause(through)
                 ends = {tp: end for tp, end in ends.items() if tp not in through}
@@ -218,6 +236,15 @@ def _records(
             elif deadline.expired:
                 which = ", ".join(map(str, sorted(ends)))
                 raise KafkaTimeoutError(f"nothing came of {which} for {silent_ms:.0f} ms{_why(consumer, ends)}")
+
+
+def _reached(
+    consumer: Consumer[K, V], records: Records[K, V], ends: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """The positions. A log may end in batches that have no records: only the position tells."""
+    if records:
+        return {tp: at.offset for tp, at in records.next_offsets().items()}
+    return {tp: consumer.position(tp) for tp in ends}
 
 
 def _why(consumer: Consumer[K, V], partitions: Collection[TopicPartition]) -> str:
@@ -233,6 +260,6 @@ def _check_goes_on(tp: TopicPartition, read_to: int, offset: int) -> None:
     """Raise if the consumer's reset policy has gone back: what comes now is in another log than what came before."""
     if offset < read_to:
         error = LogTruncationError({tp: read_to}, {})
-        why = "its topic was recreated, or its log truncated, while it was read; read it again"
-        error.args = (f"{tp} begins anew at offset {offset}, after it was read up to offset {read_to}: {why}",)
+        where = f"{tp} begins anew at offset {offset}, after it was read up to offset {read_to}"
+        error.args = (f"{where}: {ANOTHER_LOG}",)
         raise error

@@ -16,7 +16,6 @@ from kwire.errors import (
     IllegalStateError,
     InvalidArgumentError,
     KafkaTimeoutError,
-    LogTruncationError,
     RecordDeserializationError,
 )
 from kwire.testing import Cluster, NewRecord
@@ -192,26 +191,6 @@ def test_reading_may_be_closed(cluster: Cluster) -> None:
         assert next(records).value == b"0"
     assert list(records) == []
     assert network_threads() <= before
-
-
-def test_a_topic_that_is_recreated_meanwhile_is_an_error(cluster: Cluster) -> None:
-    """Records came that were written after the call, behind those of the topic before, and only the log said so."""
-    cluster.create_topic("sales", partitions=1)
-    for number in range(20):
-        cluster.produce("sales", b"old %d" % number)
-    servers = cluster.bootstrap_servers  # each record comes in an answer of its own
-    records = kwire.read("sales", bootstrap_servers=servers, max_partition_fetch_bytes=1, fetch_buffer_bytes=1)
-    assert [next(records).value for _ in range(3)] == [b"old 0", b"old 1", b"old 2"]
-
-    def read_to_the_end() -> None:
-        for record in records:
-            assert (record.value or b"").startswith(b"old")
-
-    cluster.delete_topic("sales")
-    cluster.create_topic("sales", partitions=1)
-    cluster.produce("sales", *(b"new %d" % number for number in range(40)))
-    with pytest.raises(LogTruncationError, match="sales-0 begins anew at offset 0, after it was read up to offset"):
-        read_to_the_end()
 
 
 @pytest.mark.slow
