@@ -136,8 +136,8 @@ class Consumer(Facade[K, V]):
     def assign(self, partitions: Collection[TopicPartition]) -> None:
         """Consume exactly these partitions, without a group's rebalances; replaces the assignment before.
 
-        With a `group_id` it begins where the group has committed, and commits work. The commits are looked up with the
-        next `poll` or `position`.
+        With a `group_id` it begins where the group has committed, and commits work, unless the group has members: then
+        only they can commit. The commits are looked up with the next `poll` or `position`.
 
         Args:
             partitions: The partitions; an empty collection means `unsubscribe()`.

@@ -469,6 +469,11 @@ class OffsetCommitManager:
             self._member.on_membership_lost(code)
         if not is_current and self._member.is_joining:
             return RebalanceInProgressError(f"{error}; it was sent before the rebalance: poll() to finish it")
+        if not identity.is_member:
+            return CommitFailedError(
+                f"group {identity.group_id} has members, which subscribe, and only they can commit for it; a consumer "
+                f"with partitions assigned by hand needs another group_id, or none ({error})"
+            )
         return self._member.refusal or CommitFailedError(str(error))
 
     def _on_failure(self, commit: PendingCommit, asked: Destination, error: KafkaError, now_ms: float) -> None:

@@ -481,6 +481,20 @@ def test_a_refusal_is_the_answer(by_hand: Scenario, code: ErrorCode) -> None:
     assert error.code == code
 
 
+def test_a_group_with_members_takes_no_commit_of_partitions_assigned_by_hand(by_hand: Scenario) -> None:
+    """The error was that the coordinator did not know this member: nobody could tell what was wrong."""
+    reply = commit(by_hand, {O0: OffsetAndMetadata(5)})
+    by_hand.serve()
+    by_hand.answer_commit(ErrorCode.UNKNOWN_MEMBER_ID)
+    with pytest.raises(CommitFailedError) as raised:
+        reply.result()
+    assert str(raised.value) == (
+        "group billing has members, which subscribe, and only they can commit for it; a consumer with partitions "
+        "assigned by hand needs another group_id, or none (committing orders-0 for group billing: UNKNOWN_MEMBER_ID "
+        "(25): the coordinator does not know this member)"
+    )
+
+
 def test_of_several_errors_the_final_one_counts(by_hand: Scenario) -> None:
     reply = commit(by_hand)
     by_hand.serve()
