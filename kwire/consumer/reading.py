@@ -99,6 +99,7 @@ def read(
     except ConfigError as error:
         hint_at_file(error, "read", names)
         raise
+    consumer._session.link.called_as = "kwire.read"
     try:
         if consumer.config.group_id is not None:
             raise InvalidArgumentError(

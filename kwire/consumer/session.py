@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 # Closing keeps this share of its time for leaving the group, however long the last commit takes.
 COMMIT_SHARE_OF_CLOSE = 0.8
 
+MOST_OF_GROUP_ID = 200
+"""So much of a group's name is in the client id that is made up of it."""
+
 _numbers = itertools.count(1)
 
 
@@ -86,6 +89,11 @@ class _ProcessorUse(NamedTuple):
     finish: Callable[[], None]
 
 
+def _made_up_client_id(group_id: str | None) -> str:
+    """As Java's, but the protocol has room for 32,767 characters, and each line of the log names the client."""
+    return f"consumer-{(group_id or 'kwire')[:MOST_OF_GROUP_ID]}-{next(_numbers)}"
+
+
 class ConsumerSession(Generic[K, V]):
     """One consumer's application side. Making one starts its network thread.
 
@@ -106,7 +114,7 @@ class ConsumerSession(Generic[K, V]):
         self.link = link = NetworkLink(
             config,
             resolve(config.partition_assignment_strategy),
-            client_id=config.client_id or f"consumer-{config.group_id or 'kwire'}-{next(_numbers)}",
+            client_id=config.client_id or _made_up_client_id(config.group_id),
             children=config.parallel_rebalance_children if config.enable_parallel_rebalance else 0,
         )
         self.state: ConsumerState[K, V] = ConsumerState(config, link)

@@ -171,8 +171,7 @@ class PartitionDescriber:
         elif partition.stop_offset is not None and partition.fetch_offset >= partition.stop_offset:
             yield Cause(kind=CauseKind.AT_END, text=f"all of it is fetched up to offset {partition.stop_offset}")
         elif lag == 0 and self._read_committed and partition.has_open_transaction:
-            waiting = f"{partition.last_stable_offset} to {partition.high_watermark}"
-            text = f"the records from offset {waiting} wait for a transaction to end"
+            text = f"the records from offset {partition.last_stable_offset} on wait for a transaction to end"
             yield Cause(kind=CauseKind.OPEN_TRANSACTION, text=text)
         elif lag == 0 and is_answered:  # else nobody knows what is new
             yield Cause(kind=CauseKind.AT_END, text="there is nothing new in it")

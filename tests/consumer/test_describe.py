@@ -168,7 +168,7 @@ def test_an_open_transaction(cluster: Cluster, open_consumer: Callable[..., Cons
     producer.flush()
     consumer = open_consumer("orders", isolation_level="read_committed")
     found, cause = poll_until_cause(consumer, CauseKind.OPEN_TRANSACTION)
-    assert cause.text == "the records from offset 1 to 2 wait for a transaction to end"
+    assert cause.text == "the records from offset 1 on wait for a transaction to end"
     (partition,) = found.partitions
     assert (partition.lag, partition.last_stable_offset, partition.high_watermark) == (0, 1, 2)
     producer.commit_transaction()
@@ -437,3 +437,12 @@ def test_a_closed_consumer_says_so(open_consumer: Callable[..., Consumer[bytes, 
     consumer = open_consumer("orders")
     consumer.close()
     assert kinds(consumer.describe()) == {CauseKind.CLOSED}
+
+
+def test_a_group_has_a_name_as_long_as_the_protocol_allows(cluster: Cluster) -> None:
+    """The client id is made of it, and had no room any more: no broker could be reached."""
+    cluster.produce("orders", b"0")
+    servers = cluster.bootstrap_servers
+    with Consumer("orders", bootstrap_servers=servers, group_id="g" * 32_767, auto_offset_reset="earliest") as consumer:
+        assert len(consumer.poll(10.0)) == 1
+        assert len(consumer.describe().client_id) < 300

@@ -251,3 +251,9 @@ def test_what_cannot_be_read_is_refused(cluster: Cluster) -> None:
         kwire.read("orders", bootstrap_servers=servers, group_id="g")
     with pytest.raises(InvalidArgumentError, match="name a topic"):
         kwire.read(bootstrap_servers=servers)
+
+
+def test_a_timeout_names_what_the_user_has_called() -> None:
+    """It named `partitions_for`, which read() calls by itself."""
+    with pytest.raises(KafkaTimeoutError, match=r"^no broker can be reached: .*; so kwire\.read took too long$"):
+        kwire.read("orders", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=200)
