@@ -80,23 +80,23 @@ def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str)
     Raises:
         InvalidArgumentError: The producer has neither `produce()` nor `send()`, or it has to be awaited.
     """
-    _check_blocks(producer)
     if hasattr(producer, "produce"):
+        _check_blocks(producer, "produce")
         return _ByProduce(cast("ProducingProducer", producer), topic)
     if hasattr(producer, "send"):
+        _check_blocks(producer, "send")
         return _BySend(producer, topic)
     raise InvalidArgumentError(f"a {type(producer).__name__} is no producer: it has neither produce() nor send()")
 
 
-def _check_blocks(producer: object) -> None:
-    """Raise an error for the producers that have these methods too, as coroutine functions."""
-    for name in ("produce", "send"):
-        if is_coroutine(getattr(producer, name, None)):
-            raise InvalidArgumentError(
-                f"{name}() of a {type(producer).__name__} has to be awaited: give dead_letter_topic a producer of "
-                "kafka-python or confluent-kafka whose methods block. Or, with an async handler, write a function "
-                "`async def keep(record, error)` that awaits this one, and give it as on_failure="
-            )
+def _check_blocks(producer: object, name: str) -> None:
+    """Raise an error for the producers that have this method, too, as a coroutine function."""
+    if is_coroutine(getattr(producer, name)):
+        raise InvalidArgumentError(
+            f"{name}() of a {type(producer).__name__} has to be awaited: give dead_letter_topic a producer of "
+            "kafka-python or confluent-kafka whose methods block. Or, with an async handler, write a function "
+            "`async def keep(record, error)` that awaits this one, and give it as on_failure="
+        )
 
 
 def key_and_value_of(record: Record[K, V], error: Exception) -> tuple[Written, Written]:

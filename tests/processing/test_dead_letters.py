@@ -108,6 +108,17 @@ class Producing:
         return 0
 
 
+class ProducingOrSending(Sending):
+    """A producer of somebody's own that blocks, and has a method that awaits as well."""
+
+    def produce(self, topic: str, value: object, key: object) -> None: ...
+
+
+def test_of_a_producer_only_the_method_that_is_used_must_block() -> None:
+    producer: Any = ProducingOrSending()
+    assert callable(dead_letter_topic(producer, "failed"))
+
+
 @pytest.mark.parametrize("kind", [Sending, Producing])
 def test_a_producer_that_has_to_be_awaited_is_refused_at_once(kind: type[object]) -> None:
     """It failed over the first dead letter, perhaps a week later, and the processor stopped."""

@@ -185,6 +185,8 @@ def test_all_columns_are_those_that_python_reads(made: list[tuple[list[bytes], S
         *(len(expected), expected.rows_in_order()),
     )
     assert (found.keys(), found.values(), found.headers()) == (expected.keys(), expected.values(), expected.headers())
+    assert [*map(list, found.arrays())] == [*map(list, expected.arrays())]
+    assert [found.epoch_at(row) for row in range(len(found))] == expected.epoch_list()
 
 
 @given(batches_in_order().filter(bool), st.integers(0, 9), st.integers(0, 9), st.integers(0, 2**40))
@@ -231,6 +233,16 @@ def test_arrays_are_of_the_types_that_numpy_has_for_these_sizes() -> None:
     assert found.headers_at is not None
     assert type(found.offsets[0]) is type(found.headers_at.first[0]) is np.int64
     assert type(found.leader_epochs[0]) is np.int32
+
+
+def test_an_array_is_made_once_and_what_is_no_column_is_no_attribute() -> None:
+    found = in_c(with_headers(ONE))
+    assert found is not None
+    for each in (found, found.part(0, 1)):
+        assert each.offsets is each.offsets
+        assert each.headers_at is each.headers_at
+        with pytest.raises(AttributeError, match="rows"):
+            each.rows  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_packed_columns_can_be_read_without_the_module() -> None:
