@@ -41,11 +41,15 @@ class BrokerClient:
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
         self._is_ready = threading.Event()
-        self._thread = threading.Thread(target=trio.run, args=(self._run,), name="kwire-broker-client", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="kwire-broker-client", daemon=True)
+        self._failure: BaseException | None = None
 
     def __enter__(self) -> BrokerClient:
+        """Raises: OSError, if there are no more file descriptors for an event loop, say."""
         self._thread.start()
         self._is_ready.wait()
+        if self._failure is not None:
+            raise self._failure
         return self
 
     def __exit__(
@@ -108,6 +112,15 @@ class BrokerClient:
         if self._token is None:
             raise IllegalStateError("a BrokerClient is used within its `with`")
         return trio.from_thread.run(work, trio_token=self._token)
+
+    def _run_thread(self) -> None:
+        try:
+            trio.run(self._run)
+        except BaseException as error:
+            if self._is_ready.is_set():
+                raise
+            self._failure = error
+            self._is_ready.set()
 
     async def _run(self) -> None:
         self._token = trio.lowlevel.current_trio_token()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import threading
 
@@ -106,3 +107,15 @@ def test_it_is_used_within_its_with() -> None:
     client = BrokerClient(ConsumerConfig.of({"bootstrap_servers": "localhost:1"}))
     with pytest.raises(IllegalStateError, match="within its `with`"):
         client.certificate(Endpoint("localhost", 1))
+
+
+def test_without_an_event_loop_it_raises_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event loop takes file descriptors. When there were none left, a command waited for ever."""
+
+    def run(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr("trio.run", run)
+    client = BrokerClient(ConsumerConfig.of(bootstrap_servers="127.0.0.1:1"), TIMEOUT_S)
+    with pytest.raises(OSError, match="Too many open files"), client:
+        pytest.fail("there is no loop to ask in")
