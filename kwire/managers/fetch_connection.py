@@ -125,10 +125,11 @@ class FetchConnection:
         self._in_vain = 0
         if self._arrival_ms > self._timeout_ms / SLOW_PART:
             self._ask_for_less(SHARE_IF_SLOW)
-        elif self._is_quick(now_ms) and self._is_full(size_bytes):
+        elif self._may_grow(now_ms) and self._is_full(size_bytes):
             self.most_bytes *= GROWTH
 
-    def _is_quick(self, now_ms: float) -> bool:
+    def _may_grow(self, now_ms: float) -> bool:
+        """Whether the answer came in quickly, and no quota has held back another one lately."""
         return self._arrival_ms < self._timeout_ms / QUICK_PART and now_ms >= self._grows_from_ms
 
     def _is_full(self, size_bytes: int) -> bool:
