@@ -365,8 +365,6 @@ class AsyncConsumer(Facade[K, V]):
                 await run_awaiting(self._mailbox, self._turn.take(), loop)
             timeout_ms = self._session.begin_poll(timeout, max_records, to_loop=to_loop)
             has_begun = True
-            if tasks.processor not in (None, task):  # a loop cannot tell which of its records they have processed
-                self._mailbox.in_front_of_loop = tuple
             tasks.processor, tasks.cancellations = task, loop.cancellations(task)
             if (records := self._session.fast_poll(to_loop=to_loop)) is not None:
                 return records

@@ -49,7 +49,7 @@ class NetworkLink:
             may stop there, in the midst of its records.
         asks_until: When questions are given up at the latest: the calls of callbacks must not keep `close()` for more
             than its time.
-        called_as: What errors name as the call that took too long, if not the method that asks: the user made another.
+        called_as: The function that the user has called, if that is no method of the consumer; errors name it.
     """
 
     def __init__(
@@ -148,17 +148,11 @@ class NetworkLink:
                     was_looked_at = True
                     continue
                 if deadline.expired:
-                    raise self._too_late(what, reply.waiting_for)
+                    call = self.called_as or what
+                    raise KafkaTimeoutError(f"{call} took too long; it was still waiting for {reply.waiting_for}")
                 yield Wait(seen, deadline, reply=reply)
         finally:
             reply.abandon()
-
-    def _too_late(self, what: str, waiting_for: str) -> KafkaTimeoutError:
-        """The error of a call that took too long. That nobody could ever be reached comes first: it is the cause."""
-        call = self.called_as or what
-        if (cause := self.mailbox.bootstrap_error) is not None:
-            return KafkaTimeoutError(f"{cause}; so {call} took too long")
-        return KafkaTimeoutError(f"{call} took too long; it was still waiting for {waiting_for}")
 
     def _wait_for_turn(self) -> Steps[None]:
         turn = self.post(EndOfTurn)

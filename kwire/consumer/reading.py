@@ -71,8 +71,8 @@ def read(
             partitions end now.
         key_deserializer: Makes keys of bytes.
         value_deserializer: Makes values of bytes.
-        settings: As of `Consumer`, but no `group_id`. With an `auto_offset_reset` of yours, other than "none", reading
-            goes on at a reset where records were deleted in front of it: what you get has a gap then.
+        settings: As of `Consumer`, but no `group_id`. If you pass an `auto_offset_reset` other than "none", reading
+            goes on behind records that were deleted before it came to them: what you get has a gap.
 
     Returns:
         An iterator, which closes its consumer at the end, or when it is dropped.
@@ -222,10 +222,10 @@ def _records(
                 reached = _reached(consumer, records, ends)
             except OffsetOutOfRangeError as error:
                 begin_anew(consumer, error, read_to, ends)
-                continue
+                records, reached = Records(), {}
             for tp in records.partitions():
                 rows = records[tp]
-                _check_goes_on(tp, read_to.get(tp, 0), rows[0].offset)
+                _check_goes_on(tp, read_to.get(tp, starts.get(tp, 0)), rows[0].offset)
                 yield from (record for record in rows if tp in ends and record.offset < ends[tp])
             if records:
                 read_to |= reached
@@ -257,10 +257,10 @@ def _why(consumer: Consumer[K, V], partitions: Collection[TopicPartition]) -> st
     return f": {'; '.join(texts)}" if texts else ""
 
 
-def _check_goes_on(tp: TopicPartition, read_to: int, offset: int) -> None:
-    """Raise if the consumer's reset policy has gone back: what comes now is in another log than what came before."""
-    if offset < read_to:
-        error = LogTruncationError({tp: read_to}, {})
-        where = f"{tp} begins anew at offset {offset}, after it was read up to offset {read_to}"
+def _check_goes_on(tp: TopicPartition, wanted: int, offset: int) -> None:
+    """Raise if a reset has gone back: what comes now is in another log than what came before, or was to come."""
+    if offset < wanted:
+        error = LogTruncationError({tp: wanted}, {})
+        where = f"{tp} begins anew at offset {offset}, where it was to be read from offset {wanted} on"
         error.args = (f"{where}: {ANOTHER_LOG}",)
         raise error

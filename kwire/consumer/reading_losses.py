@@ -46,10 +46,11 @@ def _error_of(
     ends: Mapping[TopicPartition, int],
 ) -> OffsetOutOfRangeError:
     starts = {} if isinstance(error, LogTruncationError) else _log_starts(consumer, lost)
-    if starts is not None and all(starts.get(tp, 0) <= at for tp, at in lost.items()):
+    deleted = {tp: at for tp, at in lost.items() if starts is None or starts.get(tp, 0) > at}
+    if not deleted:
         return _truncated(error, lost)
-    gaps = ", ".join(f"{tp} from offset {at}{_up_to(starts, ends, tp)}" for tp, at in sorted(lost.items()))
-    found = OffsetOutOfRangeError(lost)
+    gaps = ", ".join(f"{tp} from offset {at}{_up_to(starts, ends, tp)}" for tp, at in sorted(deleted.items()))
+    found = OffsetOutOfRangeError(deleted)
     advice = 'read it again, or pass auto_offset_reset="earliest" to go on behind such gaps'
     found.args = (f"records were deleted before they were read, of {gaps}: {advice}",)
     return found

@@ -46,7 +46,6 @@ class ConsumerState(Generic[K, V]):
         self.config = config
         self.link = link
         self.delivery: Delivery[K, V] = Delivery()
-        link.mailbox.in_front_of_loop = self.delivery.in_front_of_loop
         self.revocation = Revocation()
         self.assignment: frozenset[TopicPartition] = frozenset()
         self.closed = False

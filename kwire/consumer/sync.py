@@ -67,6 +67,9 @@ class Consumer(Facade[K, V]):
     def _begin(self, config: ConsumerConfig, topics: tuple[str, ...]) -> None:
         self._guard = AccessGuard()
         self._session = ConsumerSession(config, self, self._guard)
+        # Not on an event loop: tasks may share a loop's iterator, and which of its records they have processed nobody
+        # can tell.
+        self._session.link.mailbox.in_front_of_loop = self._session.state.delivery.in_front_of_loop
         self._polled_by: int | None = None  # a thread
         self._has_failed = False
         """Whether the block of a `with` statement has raised: the records it was handed last are not processed, so they

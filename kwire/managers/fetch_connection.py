@@ -32,8 +32,8 @@ GROWTH = 4
 SHARE_IF_SLOW, SHARE_IF_FAILED = 2, 8
 
 # What is too large for a quota is answered with nothing, and the broker throttles the connection for ten seconds or
-# longer: records of all its partitions wait. So from then on an answer takes about a second of the quota. But it is not
-# smaller than the first one was, for the quota may be one of the broker's time, of which small answers take more.
+# longer: records of all its partitions wait. So from then on an answer takes about a second of the quota. It stays as
+# large as the first one, though: a quota may be one of the broker's time, and small answers take more of that.
 LONG_THROTTLE_MS = 1_000.0
 STEADY_MS = 60_000.0
 """Answers do not grow for so long after one that was throttled for long."""
@@ -129,8 +129,9 @@ class FetchConnection:
             self.most_bytes *= GROWTH
 
     def _may_grow(self, now_ms: float) -> bool:
-        """Whether the answer came in quickly, and no quota has held back another one lately."""
-        return self._arrival_ms < self._timeout_ms / QUICK_PART and now_ms >= self._grows_from_ms
+        """Whether the answer came in quickly, and no quota has held back another one lately, or answers are small."""
+        is_held_back = now_ms < self._grows_from_ms and self.most_bytes >= FIRST_ANSWER_BYTES
+        return self._arrival_ms < self._timeout_ms / QUICK_PART and not is_held_back
 
     def _is_full(self, size_bytes: int) -> bool:
         """Whether the answer filled at least half of what was asked for, and the line's bound alone kept that small."""

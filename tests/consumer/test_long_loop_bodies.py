@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from kwire import AsyncConsumer, Consumer, TopicPartition
+from kwire import AsyncConsumer, Consumer, Record, TopicPartition
 from kwire.protocol.messages.offset_commit import OffsetCommitRequest
 from kwire.testing import Cluster
 
@@ -81,44 +81,20 @@ def test_a_seek_within_a_body_is_not_undone_by_what_the_loop_had_passed(cluster:
                 break
 
 
-def test_on_an_event_loop_auto_commit_covers_what_the_only_task_has_passed(
-    cluster: Cluster, commits: Semaphore
-) -> None:
-    async def run() -> None:
-        async with AsyncConsumer(settings(cluster), "orders") as consumer:
-            async for record in consumer:
-                if record.offset == IN_HAND:
-                    await asyncio.to_thread(wait_until_committed, cluster, commits, IN_HAND)
-                    break
-
-    asyncio.run(run())
-
-
-def test_where_two_tasks_have_polled_records_count_with_the_next_poll_alone(
-    cluster: Cluster, commits: Semaphore
-) -> None:
-    """Either may have given its records to the other, and a loop cannot tell."""
-
-    async def polls(consumer: AsyncConsumer[bytes, bytes], is_through: asyncio.Event, has: asyncio.Event) -> None:
-        while not await consumer.poll(10.0, max_records=1):
-            pass
-        has.set()
-        await is_through.wait()
-
-    async def passes(records: AsyncIterator[object], count: int) -> None:
-        for _ in range(count):
-            await anext(records)
+def test_on_an_event_loop_records_count_with_the_next_poll_alone(cluster: Cluster, commits: Semaphore) -> None:
+    """Two tasks share the iterator of a loop, and each is at a record of its own."""
 
     async def run() -> None:
-        is_through, has = asyncio.Event(), asyncio.Event()
         async with AsyncConsumer(settings(cluster), "orders") as consumer:
-            other = asyncio.create_task(polls(consumer, is_through, has))
-            await has.wait()
-            await passes(aiter(consumer), 5)
+            records = aiter(consumer)
+            for offset in range(2):
+                assert (await asyncio.create_task(_next(records))).offset == offset
             for _ in range(5):
                 assert await asyncio.to_thread(commits.acquire, timeout=10.0)
-            assert committed(cluster) == 1
-            is_through.set()
-            await other
+            assert committed(cluster) == 0
 
     asyncio.run(run())
+
+
+async def _next(records: AsyncIterator[Record[bytes, bytes]]) -> Record[bytes, bytes]:
+    return await anext(records)

@@ -57,14 +57,6 @@ def test_a_timeout_says_what_the_network_thread_was_waiting_for() -> None:
     assert [type(event) for event in network.seen] == [GetPosition, EndOfTurn]
 
 
-def test_a_timeout_says_first_that_no_broker_can_be_reached() -> None:
-    """That stood at the end, in brackets, behind what the call was waiting for."""
-    network = Network(position=None)
-    network.link.mailbox.bootstrap_error = BootstrapError("no broker can be reached: it rains")
-    with pytest.raises(KafkaTimeoutError, match=r"^no broker can be reached: it rains; so position took too long$"):
-        network.ask()
-
-
 def test_a_dead_network_thread_is_not_waited_for() -> None:
     network = Network(position=None)
     network.link.mailbox.fail(InternalError("dead"))

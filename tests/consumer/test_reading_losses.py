@@ -111,7 +111,10 @@ def test_with_a_policy_of_the_user_it_goes_on(cluster: Cluster, read: Callable[.
     ("settings", "text"),
     [
         ({}, r"sales-0 was read up to offset \d+, which means nothing in its log any more: its topic was recreated"),
-        ({"auto_offset_reset": "earliest"}, "sales-0 begins anew at offset 0, after it was read up to offset"),
+        (
+            {"auto_offset_reset": "earliest"},
+            "sales-0 begins anew at offset 0, where it was to be read from offset 3 on",
+        ),
     ],
     ids=["by default", "earliest"],
 )
@@ -128,3 +131,17 @@ def test_a_topic_that_is_recreated_is_an_error(
     with pytest.raises(LogTruncationError, match=text):
         found.extend(record.value for record in records)
     assert not [value for value in found if (value or b"").startswith(b"new")]
+
+
+def test_a_topic_that_is_recreated_before_it_is_read_is_an_error_if_it_ends_before_the_start(
+    cluster: Cluster, read: Callable[..., Records]
+) -> None:
+    """Records came that lie in front of the start."""
+    records = read(15)
+    cluster.delete_topic("sales")
+    cluster.create_topic("sales", partitions=2)
+    cluster.produce("sales", b"new")
+    with pytest.raises(
+        LogTruncationError, match="sales-0 begins anew at offset 0, where it was to be read from offset 15"
+    ):
+        list(records)

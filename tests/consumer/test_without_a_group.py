@@ -255,5 +255,5 @@ def test_what_cannot_be_read_is_refused(cluster: Cluster) -> None:
 
 def test_a_timeout_names_what_the_user_has_called() -> None:
     """It named `partitions_for`, which read() calls by itself."""
-    with pytest.raises(KafkaTimeoutError, match=r"^no broker can be reached: .*; so kwire\.read took too long$"):
+    with pytest.raises(KafkaTimeoutError, match=r"^kwire\.read took too long; .*refused"):
         kwire.read("orders", bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=200)

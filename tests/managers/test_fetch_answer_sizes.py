@@ -132,6 +132,15 @@ def test_a_quota_makes_no_answer_smaller_than_the_first(line: Line) -> None:
     assert line.asked_bytes == FIRST_ANSWER_BYTES
 
 
+def test_answers_that_a_slow_line_has_made_small_grow_under_a_quota(line: Line) -> None:
+    for _ in range(2):
+        line.give_up(after_ms=TIMEOUT_MS)
+    assert line.asked_bytes < FIRST_ANSWER_BYTES
+    for _ in range(5):
+        line.answer(throttle_time_ms=1_500)
+    assert line.asked_bytes >= FIRST_ANSWER_BYTES
+
+
 def test_a_short_throttle_makes_no_answer_smaller(line: Line) -> None:
     line.answer()
     line.answer(throttle_time_ms=900)
