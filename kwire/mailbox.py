@@ -76,8 +76,8 @@ class Mailbox:
         self.poll_round = 1
         """How many times the network thread has begun to wait for a poll."""
         self.operator: EventSink | None = None
-        self.in_front_of_loop: Callable[[], Sequence[Delivered]] = tuple
-        """Asks how far a `for` loop over the consumer has come; nothing without one."""
+        self.in_front_of_loop: Callable[[], Sequence[Delivered]] = lambda: ()
+        """What a `for` loop over the consumer has passed; see `Delivery.in_front_of_loop`."""
 
     # --- application thread ---------------------------------------------------------------------------------
 

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Protocol
+from collections.abc import Mapping
 
+from kwire.consumer.sync import Consumer
 from kwire.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
-from kwire.model import TopicPartition
+from kwire.model import K, TopicPartition, V
 
 ANOTHER_LOG = "its topic was recreated, or its log truncated, while it was read; read it again"
 
 
-class SeekingConsumer(Protocol):
-    """The part of a consumer that is needed here."""
-
-    def seek_to_beginning(self, partitions: Collection[TopicPartition], /) -> None: ...
-
-    def beginning_offsets(self, partitions: Collection[TopicPartition], /) -> Mapping[TopicPartition, int]: ...
-
-
 def begin_anew(
-    consumer: SeekingConsumer,
+    consumer: Consumer[K, V],
     error: OffsetOutOfRangeError,
     read_to: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
@@ -40,7 +32,7 @@ def begin_anew(
 
 
 def _error_of(
-    consumer: SeekingConsumer,
+    consumer: Consumer[K, V],
     error: OffsetOutOfRangeError,
     lost: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
@@ -57,7 +49,7 @@ def _error_of(
 
 
 def _log_starts(
-    consumer: SeekingConsumer, partitions: Mapping[TopicPartition, int]
+    consumer: Consumer[K, V], partitions: Mapping[TopicPartition, int]
 ) -> Mapping[TopicPartition, int] | None:
     """None: nobody can tell now."""
     try:

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 COMMIT_SHARE_OF_CLOSE = 0.8
 
 MOST_OF_GROUP_ID = 200
-"""So much of a group's name is in the client id that is made up of it."""
+"""A made-up client id has this many characters of the group's id at most."""
 
 _numbers = itertools.count(1)
 

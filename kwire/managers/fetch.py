@@ -443,8 +443,7 @@ class FetchManager:
             self._metadata.request_update()  # a session over topic ids fails when the ids are out of date
             return
         partitions: Answered = list(_by_partition(answer, connection.session.topic_names))
-        if answer.throttle_time_ms:
-            connection.throttled(answer.throttle_time_ms, now_ms)
+        connection.throttled(answer.throttle_time_ms, now_ms)
         has_errors = any(data.error_code for _, data in partitions)
         self._note_size(connection, partitions, now_ms, has_errors=has_errors)
         self._answer = answer_counts = AnswerCounts()

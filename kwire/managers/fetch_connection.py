@@ -114,7 +114,7 @@ class FetchConnection:
         self._arrival_ms = took_ms
 
     def throttled(self, throttle_ms: float, now_ms: float) -> None:
-        """The broker throttles for so long, because of the answer that comes next (KIP-219)."""
+        """The broker throttles for so long, because of the answer that comes next; 0 as a rule (KIP-219)."""
         if throttle_ms > LONG_THROTTLE_MS:
             self._ask_for_less(throttle_ms / LONG_THROTTLE_MS, FIRST_ANSWER_BYTES)
             self._grows_from_ms = now_ms + STEADY_MS

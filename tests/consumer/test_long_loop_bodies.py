@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from threading import Semaphore
-from typing import TypeAlias
 
 import pytest
 
@@ -17,8 +16,6 @@ A = TopicPartition("orders", 0)
 RECORDS = 20
 IN_HAND = 12
 COMMITS = 100  # ten a second
-
-Wait: TypeAlias = Callable[[], None]
 
 
 @pytest.fixture

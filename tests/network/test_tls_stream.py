@@ -341,7 +341,7 @@ def test_a_name_that_the_resolver_takes_and_tls_does_not_breaks_the_connection_a
 
     async def run() -> None:
         ours, theirs = pair()
-        with pytest.raises(OSError, match=r"is no name that TLS could ask for: .+"):
+        with pytest.raises(OSError, match=r"is no name that TLS could ask for: '?\w+"):
             await shake_hands(ours, client_context(), Node(1, name, 9093), never)
         await ours.aclose()
         await theirs.aclose()

@@ -72,7 +72,7 @@ def test_what_a_broker_would_have_to_answer_times_out_and_says_what_it_waits_for
 def test_a_list_of_topics_that_nobody_gives_times_out(open_consumer: OpenConsumer, timeout: float) -> None:
     """One answer is enough for it, so with a broker to ask it may come in no time."""
     nobody = open_consumer(bootstrap_servers="127.0.0.1:1")
-    with pytest.raises(KafkaTimeoutError, match="took too long"):
+    with pytest.raises(KafkaTimeoutError, match="still waiting for"):
         nobody.list_topics(timeout=timeout)
 
 
