@@ -62,6 +62,8 @@ class Mailbox:
         self._to_network: deque[ApplicationEvent] = deque()
         self._to_application: deque[BackgroundEvent] = deque()
         self._wake_network: Callable[[], None] | None = None
+        self._is_turn_due = False
+        """Whether the network thread was woken and has not begun a turn since."""
         self._wakeup_pending = False
         self._told_this_turn: list[ErrorRaised] = []  # the network thread's own
         # Single values, replaced as a whole by their one writer, so reading them needs no lock.
@@ -91,9 +93,16 @@ class Mailbox:
         self._to_network.append(event)
 
     def wake_network(self) -> None:
+        """Nothing happens if it was woken before and has not begun a turn since: that turn is still to come."""
         wake = self._wake_network  # read once: the network thread may take it away at any moment
-        if wake is not None:
+        if wake is None or self._is_turn_due:
+            return
+        try:
+            self._is_turn_due = True  # first: the turn may begin before `wake` returns
             wake()
+        except BaseException:  # of a signal handler: perhaps nobody was woken
+            self._is_turn_due = False
+            raise
 
     def signal(self) -> int:
         return self._signal
@@ -179,6 +188,7 @@ class Mailbox:
     def attach(self, wake_network: Callable[[], None] | None) -> None:
         """Set how the network thread is woken; None when it is gone."""
         self._wake_network = wake_network
+        self._is_turn_due = False
         if wake_network is None:
             self.polls_in_a_row.end()
             if self.operator is not None:
@@ -190,7 +200,9 @@ class Mailbox:
         return self._wake_network is not None
 
     def begin_turn(self) -> None:
-        """A turn of the network thread begins."""
+        """A turn of the network thread begins. What is posted from now on wakes it again; what was posted before, this
+        turn sees."""
+        self._is_turn_due = False
         self._told_this_turn.clear()
 
     def drain(self) -> list[ApplicationEvent]:

@@ -6,7 +6,8 @@ import gc
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,52 @@ def test_posting_wakes_the_network_thread_and_noting_does_not() -> None:
     mailbox.post(PollStarted())
     assert len(wakes) == 1
     assert len(mailbox.drain()) == 2
+
+
+def test_a_network_thread_that_has_a_turn_to_come_is_not_woken_again() -> None:
+    """A wake-up is a system call; a commit for each record made 20,000 of them."""
+    mailbox, wakes = Mailbox(), []
+    mailbox.attach(lambda: wakes.append(True))
+    for _ in range(3):
+        mailbox.post(PollStarted())
+    assert len(wakes) == 1
+    mailbox.begin_turn()
+    mailbox.post(PollStarted())
+    assert len(wakes) == 2
+    assert len(mailbox.drain()) == 4
+
+
+def test_a_turn_that_begins_inside_of_the_wake_up_is_not_counted_on_later() -> None:
+    mailbox, turns = Mailbox(), []
+
+    def turn() -> None:
+        mailbox.begin_turn()
+        turns.append(len(mailbox.drain()))
+
+    mailbox.attach(turn)
+    for _ in range(3):
+        mailbox.post(PollStarted())
+    assert turns == [1, 1, 1]
+
+
+def test_a_wake_up_that_a_signal_handler_has_ended_is_made_by_the_next_post() -> None:
+    """Ctrl-C inside of a call; the program goes on, and no later call may wait for a turn that nobody begins."""
+    for interrupted in range(200):
+        mailbox = Mailbox()
+        wakes: list[bool] = []
+        mailbox.attach(partial(wakes.append, True))
+        with suppress(KeyboardInterrupt), interrupting(_interrupt, interrupted) as interruption:
+            mailbox.post(PollStarted())
+        if not interruption.done:
+            assert interrupted > 10
+            return
+        mailbox.post(PollStarted())
+        assert wakes, f"interrupted at instruction {interrupted}"
+    pytest.fail("posting has no end")
+
+
+def _interrupt() -> None:
+    raise KeyboardInterrupt
 
 
 def test_an_application_that_sleeps_looks_again_when_its_polls_begin_to_matter() -> None:

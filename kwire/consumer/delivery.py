@@ -91,31 +91,38 @@ class _Loop(Generic[K, V]):
 
     def split(self) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
         """What the loop has seen, the current record included, and what it has not."""
-        return self._split_at(self.current, is_seen=self.has_seen_current)
+        index, row = self._place(self.current, is_seen=self.has_seen_current)
+        chunks = self.chunks[index:]
+        if row:
+            chunks[:1] = [chunks[0].behind(row - 1)] if row < len(chunks[0]) else []
+        return self._in_front_of(index, row), chunks
+
+    def seen(self) -> list[Delivered]:
+        """What the loop has seen, the current record included."""
+        return self._in_front_of(*self._place(self.current, is_seen=self.has_seen_current))
 
     def in_front(self) -> Sequence[Delivered]:
         """What lies in front of the record that the loop is at; nothing before its first one."""
         current = self.current  # read once: the loop may go on in another thread
-        return () if current is None else self._split_at(current, is_seen=False)[0]
+        return () if current is None else self._in_front_of(*self._place(current, is_seen=False))
 
-    def _split_at(
-        self, record: Record[K, V] | None, *, is_seen: bool
-    ) -> tuple[list[Delivered], list[PartitionRecords[K, V]]]:
-        seen = list(self._seen_before)
-        if record is None:
-            return seen, list(self.chunks)
+    def _place(self, current: Record[K, V] | None, *, is_seen: bool) -> tuple[int, int]:
+        """Where the first record is that the loop has not seen: which chunk, and which row of it. With `is_seen` it is
+        the one behind the record that the loop is at, else that one."""
+        if current is None:
+            return 0, 0
         for index, chunk in enumerate(self.chunks):
-            row = _row_of(record, chunk)
-            if row is None:
-                seen.append(chunk.delivered)
-                continue
-            row -= not is_seen
-            rest = self.chunks[index + 1 :]
-            if row < 0:
-                return seen, [chunk, *rest]
-            seen.append((chunk.topic_partition, chunk.epoch, chunk.position_behind(row)))
-            return seen, [chunk.behind(row), *rest] if row + 1 < len(chunk) else rest
-        return seen, []
+            if (row := _row_of(current, chunk)) is not None:
+                return index, row + is_seen
+        return len(self.chunks), 0
+
+    def _in_front_of(self, index: int, row: int) -> list[Delivered]:
+        """What lies in front of this row of this chunk."""
+        seen = [*self._seen_before, *(chunk.delivered for chunk in self.chunks[:index])]
+        if row:
+            chunk = self.chunks[index]
+            seen.append((chunk.topic_partition, chunk.epoch, chunk.position_behind(row - 1)))
+        return seen
 
 
 class _HandedOut(NamedTuple, Generic[K, V]):
@@ -313,7 +320,7 @@ class Delivery(Generic[K, V]):
     def so_far(self) -> Sequence[Delivered]:
         """The application came back: what it has been handed since it was told last."""
         now = self._now
-        return now.delivered if now.loop is None else now.loop.split()[0]
+        return now.delivered if now.loop is None else now.loop.seen()
 
     def in_front_of_loop(self) -> Sequence[Delivered]:
         """Network thread: what a loop has passed, without the record that it is at. Its body may take long over that

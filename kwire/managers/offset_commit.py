@@ -3,6 +3,9 @@
 Commits reach the broker in the order they were made, and are done in that order: they go through one list and one
 connection, a commit that is repeated holds back those behind it, and an outcome is told once all earlier ones are. So
 callbacks come in order, and a synchronous commit returns after the asynchronous ones before it, as in Java.
+
+Asynchronous commits of the same partitions that are to be sent at the same moment are one request, of the newest
+positions. So a commit for each record does not cost the broker a request for each record.
 """
 
 from __future__ import annotations
@@ -215,8 +218,8 @@ class OffsetCommitManager:
         if error is None:
             self._commit_log.acknowledged(commit.offsets)
             self._note_committed(commit.offsets)
-            error = None if commit.is_last else commit.void
-        commit.settled, commit.error = True, error
+        for each in (*commit.superseded, commit):
+            each.settled, each.error = True, error or (None if each.is_last else each.void)
         commit.waits_for("commits that were made before it")
         self._report()
 
@@ -242,7 +245,7 @@ class OffsetCommitManager:
             return PollResult([], auto_commit_at_ms)
         self._coordinator.need()
         destination = around_open_join(self._coordinator.destination, self._member)
-        requests: list[AnyUnsentRequest] = []
+        to_send: list[PendingCommit] = []
         wake_at_ms = auto_commit_at_ms
         held = self._is_overtaking(destination)
         kept: list[PendingCommit] = []
@@ -250,9 +253,11 @@ class OffsetCommitManager:
             commit = self._unsent.popleft()
             if commit.settled or commit.given_up or self._refused(commit, now_ms):
                 continue
-            held = held or self._under_way.total() >= MAX_IN_FLIGHT
+            held = held or self._under_way.total() + len(to_send) >= MAX_IN_FLIGHT
             if destination is not None and not held and commit.state.ready(now_ms) and not self._is_in_doubt(commit):
-                requests.append(self._send(commit, destination))
+                if to_send and commit.supersedes(to_send[-1]):
+                    commit.take_over(to_send.pop())
+                to_send.append(commit)
             else:
                 kept.append(commit)
                 wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
@@ -262,6 +267,7 @@ class OffsetCommitManager:
                 self.needs_others = True
             held = held or commit.retries
         self._unsent.extendleft(reversed(kept))
+        requests = [] if destination is None else [self._send(commit, destination) for commit in to_send]
         return PollResult(requests, wake_at_ms)
 
     def _hold_back_the_rest(self) -> None:

@@ -40,6 +40,7 @@ class PendingCommit:
         topic_ids: The ids of the topics that the positions are in.
         unknown: Since when a broker does not know one of these topics.
         void: The error of positions that were left out, since another topic has the name now.
+        superseded: Earlier commits, oldest first, that the request of this one is for, too.
     """
 
     __slots__ = (
@@ -53,6 +54,7 @@ class PendingCommit:
         "retries",
         "settled",
         "state",
+        "superseded",
         "topic_ids",
         "unknown",
         "void",
@@ -78,6 +80,7 @@ class PendingCommit:
         self.topic_ids = topic_ids
         self.unknown: UnknownTopic | None = None
         self.void: KafkaError | None = None
+        self.superseded: list[PendingCommit] = []
         self.retries = retries
         self.is_last = is_last
         self.reply = reply
@@ -97,6 +100,18 @@ class PendingCommit:
     def is_done_with(self, code: ErrorCode) -> bool:
         """Whether there is nothing more to do for a partition. A deleted topic is not worth holding up a rebalance."""
         return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def supersedes(self, earlier: PendingCommit) -> bool:
+        """Whether nothing is left of the earlier commit once this one, which follows it, is carried out. One that is
+        retried has a caller who waits, and is sent by itself."""
+        if self.retries or earlier.retries:
+            return False
+        return self.offsets.keys() == earlier.offsets.keys() and self.topic_ids == earlier.topic_ids
+
+    def take_over(self, earlier: PendingCommit) -> None:
+        """Have the outcome of this commit be the earlier one's, too, which is not sent."""
+        self.superseded, earlier.superseded = earlier.superseded, []
+        self.superseded.append(earlier)
 
     def waits_for(self, what: str) -> None:
         if self.reply is not None:

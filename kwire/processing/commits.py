@@ -115,7 +115,9 @@ class Commits:
         elif isinstance(error, RebalanceInProgressError):
             self._next_ms = min(self._next_ms, self._asked_ms + _AFTER_REBALANCE_MS)
         else:
-            log.warning("a commit failed, and is made again in %.1f s: %s", self._interval_ms / 1000.0, error)
+            log.warning(
+                "a commit failed; what is still assigned is committed in %.1f s: %s", self._interval_ms / 1000.0, error
+            )
 
     def is_settled(self, consumer: RebalanceConsumer, partitions: Collection[TopicPartition], now_ms: float) -> bool:
         """Whether nothing of these is left to commit; if something is, a commit is under way now. Also true after a

@@ -31,6 +31,7 @@ class Network:
         return self.link.run(self.link.ask("position", lambda reply: GetPosition(TP, reply), timeout=0))
 
     def _woken(self) -> None:
+        self.link.mailbox.begin_turn()
         for event in self.link.mailbox.drain():
             self.seen.append(event)
             if isinstance(event, EndOfTurn):

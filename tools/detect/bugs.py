@@ -42,8 +42,8 @@ BUGS: tuple[Bug, ...] = (
         name="failed-commits-told-as-done",
         story="the waiter for a commit never hears that it failed",
         file="managers/offset_commit.py",
-        old="        commit.settled, commit.error = True, error\n",
-        new="        commit.settled, commit.error = True, None\n",
+        old="            each.settled, each.error = True, error or (None if each.is_last else each.void)\n",
+        new="            each.settled, each.error = True, None\n",
     ),
     Bug(
         name="commits-as-nobody",
