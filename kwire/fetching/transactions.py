@@ -42,6 +42,8 @@ def _committed(
         while starting and starting[0][1] <= base_offset + last_offset_delta:
             aborting.add(starting.popleft()[0])
         if attributes & CONTROL_BIT:
+            if producer_id not in aborting:  # as a rule: it ends a transaction that is not aborted
+                continue
             try:
                 is_abort = _is_abort(batches[index])
             except CorruptRecordError as damage:
