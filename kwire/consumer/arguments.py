@@ -11,6 +11,8 @@ import operator
 import warnings
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from numbers import Real
 from re import Pattern
 from typing import TypeAlias
 
@@ -34,18 +36,40 @@ MAX_TEXT_BYTES = 2**15 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # From here on a timeout may be meant in milliseconds.
 LONG_SECONDS = 100
+# From here on it is meant to last for ever: 31 years, or 11 days if these are milliseconds.
+ENDLESS_SECONDS = 10**9
 # Seconds since 1970, of the years 2001 to 2286. Taken for milliseconds, they would be in early 1970.
 AS_SECONDS = range(10**9, 10**10)
 
 
 def milliseconds(timeout: Timeout) -> float:
     """A timeout as it is counted inside. Infinity means for ever."""
-    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
-    if not isinstance(seconds, (float, int)):
+    if isinstance(timeout, timedelta):
+        seconds = timeout.total_seconds()
+    elif (number := float_of(timeout)) is not None:
+        seconds = number
+    else:
         raise InvalidArgumentError(f"a timeout is a number of seconds or a timedelta, not {timeout!r}")
     if not seconds >= 0:  # also true of NaN, which no clock ever reaches
         raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
     return seconds * 1000.0
+
+
+def float_of(given: object) -> float | None:
+    """Any number as a float, and as infinity where it is too great for that; None if it is no number."""
+    if isinstance(given, float):
+        return given
+    if not isinstance(given, Real | Decimal):
+        return None
+    try:
+        return float(given)
+    except OverflowError:
+        return -math.inf if given < 0 else math.inf
+
+
+def checked_max_lag(max_lag: int | None) -> int | None:
+    """How far a healthy consumer may be behind, in offsets."""
+    return None if max_lag is None else _whole_number_up_to("max_lag", max_lag, MAX_OFFSET)
 
 
 def checked_max_records(max_records: object) -> int:
@@ -58,7 +82,7 @@ def checked_max_records(max_records: object) -> int:
 def hint_at_seconds(timeout: Timeout) -> None:
     """Warn of a timeout that looks like milliseconds, in which other clients count. It is taken as seconds all the
     same: somebody may mean to wait for an hour."""
-    if isinstance(timeout, (float, int)) and LONG_SECONDS <= timeout < math.inf:
+    if isinstance(timeout, (float, int)) and LONG_SECONDS <= timeout < ENDLESS_SECONDS:
         warnings.warn(
             f"poll({timeout}) waits up to {timeout} seconds; if milliseconds are meant, write poll({timeout / 1000:g})",
             stacklevel=3,

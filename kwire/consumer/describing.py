@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
 from kwire.config import ConsumerConfig
+from kwire.consumer.arguments import checked_max_lag
 from kwire.consumer.network_link import NetworkLink
 from kwire.consumer.state import ConsumerState, RegistryWait
 from kwire.consumer.steps import Steps, Wait
@@ -51,7 +52,7 @@ def health(state: ConsumerState[K, V], max_lag: int | None) -> Steps[Health]:
     bounds = Bounds(
         session_timeout_s=state.config.session_timeout_ms / 1000.0,
         max_poll_interval_s=state.config.max_poll_interval_ms / 1000.0,
-        max_lag=max_lag,
+        max_lag=checked_max_lag(max_lag),
     )
     return health_of((yield from describe(state)), bounds)
 

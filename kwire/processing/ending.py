@@ -34,10 +34,10 @@ class Ending:
         """When even what is in work is left alone."""
         return self._deadline or Deadline(NEVER_MS)
 
-    def ask(self, *, drain: bool, timeout_s: float | None) -> None:
+    def ask(self, *, drain: bool, timeout_ms: float) -> None:
         """Ask for the end. Of several calls the one that ends it sooner counts."""
         self.keeps_waiting = self.keeps_waiting and drain
-        deadline = Deadline(NEVER_MS) if timeout_s is None else Deadline.after(timeout_s * 1000.0)
+        deadline = Deadline.after(timeout_ms)
         if self._deadline is None or deadline.at_ms < self._deadline.at_ms:
             self._deadline = deadline
         self.is_asked = True

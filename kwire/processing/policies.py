@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import Enum
-from numbers import Real
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, TypeVar
 
 from kwire.clock import Backoff
-from kwire.consumer.arguments import whole_number
+from kwire.consumer.arguments import float_of, whole_number
 from kwire.consumer.foreign_calls import answers_foreign_keywords
 from kwire.errors import InvalidArgumentError, RecordDeserializationError
 from kwire.model import K, Record, V
@@ -45,12 +43,10 @@ def one_of(kind: type[E], name: str, given: object) -> E:
 
 
 def checked_number(name: str, given: object, unit: str | None = None) -> float:
-    """A number that can be computed with: a Decimal becomes a float. Raises: InvalidArgumentError."""
-    if isinstance(given, Decimal):
-        return float(given)
-    if not isinstance(given, Real):
+    """A number that can be computed with. Raises: InvalidArgumentError."""
+    if (number := float_of(given)) is None:
         raise InvalidArgumentError(f"{name} is {given!r}: it has to be a number" + (f" of {unit}" if unit else ""))
-    return cast("float", given)
+    return number
 
 
 class OnFailure(Enum):

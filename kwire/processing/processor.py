@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Generic, Literal
 
 from kwire.clock import NEVER_MS, Deadline, monotonic_ms
+from kwire.consumer.arguments import Timeout, milliseconds
 from kwire.consumer.event_loops import run_awaiting, running_loop
 from kwire.consumer.foreign_calls import answers_foreign_keywords
 from kwire.consumer.host import Joinable, current_host
@@ -210,7 +211,7 @@ class Processor(Generic[K, V]):
         if cancellation is not None:
             raise cancellation
 
-    def stop(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
+    def stop(self, *, drain: bool = True, timeout: Timeout | None = DRAIN_S) -> None:
         """Have the processor end, without waiting for it. Any thread, handler and signal handler may call this.
 
         Records that have failed and wait for their next attempt are given up: they are not committed, and come again.
@@ -220,9 +221,9 @@ class Processor(Generic[K, V]):
             timeout: Seconds after which even the records in work are given up: they are not committed, and come again.
                 None for as long as it takes. What is done is committed; brokers have 5 s more to answer that.
         """
-        self._loop.stop(drain=drain, timeout_s=timeout)
+        self._loop.stop(drain=drain, timeout_ms=NEVER_MS if timeout is None else milliseconds(timeout))
 
-    def close(self, *, drain: bool = True, timeout: float | None = DRAIN_S) -> None:
+    def close(self, *, drain: bool = True, timeout: Timeout | None = DRAIN_S) -> None:
         """`stop()`, and wait for the thread that `with` has started. Raises what ended it.
 
         Raises:

@@ -136,9 +136,9 @@ class ProcessorLoop(Generic[K, V]):
         """What it ends with: a record that has failed for good comes before a poll that raised."""
         return self.dispatcher.error or self._poll_error
 
-    def stop(self, *, drain: bool, timeout_s: float | None) -> None:
+    def stop(self, *, drain: bool, timeout_ms: float) -> None:
         """See `Processor.stop`."""
-        self._ending.ask(drain=drain, timeout_s=timeout_s)
+        self._ending.ask(drain=drain, timeout_ms=timeout_ms)
         self._is_woken = True
         self._wake_poll()
 

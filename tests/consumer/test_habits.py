@@ -7,13 +7,16 @@ import re
 import warnings
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any, cast
 
+import numpy as np
 import pytest
 
 import kwire
 from kwire import Consumer, SubscriptionPattern, TopicPartition, errors
-from kwire.consumer.arguments import checked_timestamps, hint_at_seconds
+from kwire.consumer.arguments import checked_timestamps, hint_at_seconds, milliseconds
 from kwire.consumer.listener import RebalanceConsumer
 from kwire.errors import InvalidArgumentError, WakeupError
 from kwire.model import Partitions
@@ -41,10 +44,34 @@ def test_the_warning_names_the_line_that_polls(consumer: Consumer) -> None:
     assert [warning.filename for warning in told] == [__file__]
 
 
-@pytest.mark.parametrize("timeout", [0, 1.0, 60, float("inf"), timedelta(hours=1)])
+@pytest.mark.parametrize("timeout", [0, 1.0, 60, 2**63 - 1, 10**400, float("inf"), timedelta(hours=1)])
 def test_other_timeouts_are_not(timeout: float | timedelta) -> None:
     with warnings.catch_warnings(action="error"):
         hint_at_seconds(timeout)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "expected_ms"),
+    [
+        (2, 2_000.0),
+        (0.5, 500.0),
+        (Decimal("0.5"), 500.0),
+        (Fraction(1, 2), 500.0),
+        (np.int64(2), 2_000.0),
+        (np.float32(0.5), 500.0),
+        (timedelta(seconds=2), 2_000.0),
+        (10**400, float("inf")),
+    ],
+)
+def test_any_number_is_a_timeout(timeout: object, expected_ms: float) -> None:
+    """An integer that no float can hold was an OverflowError, numpy's numbers were none."""
+    assert milliseconds(cast("float", timeout)) == expected_ms
+
+
+@pytest.mark.parametrize("timeout", [-1, -(10**400), float("nan"), "1", None, 1j, timedelta(seconds=-1)])
+def test_what_is_no_time_is_refused(timeout: object) -> None:
+    with pytest.raises(InvalidArgumentError, match="a timeout"):
+        milliseconds(cast("float", timeout))
 
 
 def test_times_may_be_datetimes() -> None:

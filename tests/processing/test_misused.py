@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pytest
 
@@ -143,6 +143,22 @@ def test_numbers_may_be_decimals(new_consumer: NewConsumer) -> None:
     assert Processor(new_consumer(), print, **arguments)._options.rate_limit == 2.5
     waits: Any = {"backoff": Decimal("0.1"), "backoff_max": Decimal(1)}
     assert Retry(**waits).backoff_max == 1.0
+
+
+@pytest.mark.parametrize("timeout", [-1, math.nan, "1"])
+def test_an_end_in_no_time_at_all_is_refused(new_consumer: NewConsumer, timeout: object) -> None:
+    processor = Processor(new_consumer(), print)
+    for end in (processor.stop, processor.close):
+        with pytest.raises(InvalidArgumentError, match="a timeout"):
+            end(timeout=cast("float", timeout))
+    assert not processor._loop._ending.is_asked
+
+
+@pytest.mark.parametrize("timeout", [0, timedelta(seconds=1), 10**400, None])
+def test_an_end_takes_a_timeout_as_other_calls_do(new_consumer: NewConsumer, timeout: float | timedelta | None) -> None:
+    processor = Processor(new_consumer(), print)
+    processor.stop(timeout=timeout)
+    processor.run()
 
 
 @pytest.mark.parametrize(

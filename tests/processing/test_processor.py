@@ -513,7 +513,7 @@ def test_a_registry_that_does_not_answer_is_asked_again_after_a_second_and_block
     loop._poll(began_ms)
     assert monotonic_ms() < began_ms + 900.0
     assert not polls
-    loop.stop(drain=True, timeout_s=0.0)
+    loop.stop(drain=True, timeout_ms=0.0)
     loop._poll(began_ms + 1_000.0)
     assert polls
 

@@ -201,6 +201,8 @@ BAD_CALLS: list[tuple[str, Callable[[BytesConsumer], object], str]] = [
     ("poll: negative", lambda c: c.poll(-1), "a timeout cannot be negative: -1"),
     ("poll: nan", lambda c: c.poll(math.nan), "a timeout cannot be negative: nan"),
     ("poll: text", lambda c: c.poll("1"), "a timeout is a number of seconds or a timedelta, not '1'"),  # type: ignore[arg-type]
+    ("healthy: negative", lambda c: c.healthy(max_lag=-1), "max_lag cannot be negative: -1"),
+    ("healthy: text", lambda c: c.healthy(max_lag="1"), "max_lag must be a whole number, not '1'"),  # type: ignore[arg-type]
     ("close: text", lambda c: c.close("1"), "a timeout is a number"),  # type: ignore[arg-type]
     ("seek: negative", lambda c: c.seek(TP, -1), "the offset for some-topic-0 cannot be negative: -1"),
     ("seek: fraction", lambda c: c.seek(TP, 1.5), "must be a whole number, not 1.5"),  # type: ignore[arg-type]
