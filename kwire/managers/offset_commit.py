@@ -245,19 +245,26 @@ class OffsetCommitManager:
             return PollResult([], auto_commit_at_ms)
         self._coordinator.need()
         destination = around_open_join(self._coordinator.destination, self._member)
-        to_send: list[PendingCommit] = []
-        wake_at_ms = auto_commit_at_ms
+        chosen, wake_at_ms = self._choose(destination, now_ms)
+        requests = [] if destination is None else [self._send(commit, destination) for commit in chosen]
+        return PollResult(requests, min(auto_commit_at_ms, wake_at_ms))
+
+    def _choose(self, destination: Destination | None, now_ms: float) -> tuple[list[PendingCommit], float]:
+        """Which of the unsent commits are sent now, and when to look at the others again. Those that there is no point
+        in sending are settled."""
+        chosen: list[PendingCommit] = []
+        wake_at_ms = NEVER_MS
         held = self._is_overtaking(destination)
         kept: list[PendingCommit] = []
         while self._unsent and len(kept) < MAX_LOOKED_AT:
             commit = self._unsent.popleft()
             if commit.settled or commit.given_up or self._refused(commit, now_ms):
                 continue
-            held = held or self._under_way.total() + len(to_send) >= MAX_IN_FLIGHT
+            held = held or self._under_way.total() + len(chosen) >= MAX_IN_FLIGHT
             if destination is not None and not held and commit.state.ready(now_ms) and not self._is_in_doubt(commit):
-                if to_send and commit.supersedes(to_send[-1]):
-                    commit.take_over(to_send.pop())
-                to_send.append(commit)
+                if chosen and commit.supersedes(chosen[-1]):
+                    commit.take_over(chosen.pop())
+                chosen.append(commit)
             else:
                 kept.append(commit)
                 wake_at_ms = min(wake_at_ms, self._wake_at_ms(commit, destination, held=held))
@@ -267,8 +274,7 @@ class OffsetCommitManager:
                 self.needs_others = True
             held = held or commit.retries
         self._unsent.extendleft(reversed(kept))
-        requests = [] if destination is None else [self._send(commit, destination) for commit in to_send]
-        return PollResult(requests, wake_at_ms)
+        return chosen, wake_at_ms
 
     def _hold_back_the_rest(self) -> None:
         """The commits behind one that is held wait for the same answers. No poll looks at them before, but they may
