@@ -20,6 +20,7 @@ from uuid import UUID
 
 from kwire.commit_metadata import MAP_PREFIX
 from kwire.errors import InvalidArgumentError
+from kwire.model import MAX_OFFSET
 from kwire.offset_set import OffsetSet
 from kwire.processing.offset_codings import CODERS, Coding, Runs, shortest
 
@@ -30,7 +31,6 @@ _UUID_BYTES = 16
 _EPOCH_BYTES = 4
 _BASE_BYTES = 8
 _NO_EPOCH = 0xFFFFFFFF
-_GREATEST_OFFSET = 2**63 - 1
 
 
 class OffsetMap(NamedTuple):
@@ -109,7 +109,7 @@ def _runs(base: int, finished: Iterable[range]) -> list[int]:
 def _finished(base: int, runs: Sequence[int]) -> OffsetSet:
     if len(runs) % 2 or not all(runs):
         raise ValueError("runs that nobody writes")
-    if base + sum(runs) > _GREATEST_OFFSET:
+    if base + sum(runs) > MAX_OFFSET:
         raise ValueError("offsets that no log has")
     edges = accumulate(runs, initial=base)
     return OffsetSet(range(start, stop) for start, stop in list(pairwise(edges))[1::2])
