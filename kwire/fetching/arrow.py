@@ -88,12 +88,13 @@ def to_table(
 def to_pandas(
     chunks: Sequence[PartitionRecords[K, V]], key: AnyDeserializer | None, value: AnyDeserializer | None
 ) -> pd.DataFrame:
-    """`to_table` for pandas."""
+    """`to_table` for pandas. Whole numbers beside nulls stay what they are, also in structs and lists: as floats they
+    would be rounded from 2^53 on, so that different ids become equal."""
     try:
         import pandas as pd  # noqa: F401  pyarrow needs it; asking first gives the clear error
     except ImportError as error:
         raise ImportError("to_pandas() needs pandas; install it with: pip install 'kwire[pandas]'") from error
-    return to_table(chunks, key, value).to_pandas()
+    return to_table(chunks, key, value).to_pandas(integer_object_nulls=True)
 
 
 def to_polars(

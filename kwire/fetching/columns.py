@@ -278,7 +278,7 @@ class Records(Generic[K, V]):
 
         Keys and values are objects (bytes or None) unless `key` or `value` makes others, topics strings, partition and
         timestampType int32, offsets int64, timestamps datetime64[us, UTC], headers objects (None, or an array of
-        dicts).
+        dicts). Whole numbers with nulls among them are objects too (int or None): floats would round large ones.
 
         Args:
             key: As in `to_arrow`.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from struct import pack
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from kwire.deserializers import (
     BooleanDeserializer,
     IntegerDeserializer,
     JsonDeserializer,
+    LongDeserializer,
     SerializationContext,
     StringDeserializer,
 )
@@ -26,7 +28,7 @@ from kwire.deserializers.registry import FrameError, check_frame
 from kwire.fetching.partition_records import PartitionRecords
 
 if TYPE_CHECKING:
-    from tests.fetching.test_columns import chunk_of
+    from tests.fetching.test_columns import Row, chunk_of
 else:
     from test_columns import chunk_of
 
@@ -122,6 +124,24 @@ def test_a_field_that_is_always_null_makes_a_valid_table() -> None:
     table = records.to_arrow(value=JsonDeserializer())
     table.validate(full=True)
     assert [len(row["value"]) for row in table.to_pylist()] == [2, 1, 2]
+
+
+BIG = 2**53 + 1  # no float has this value
+
+
+@pytest.mark.slow
+def test_a_null_beside_them_rounds_no_whole_numbers_of_a_pandas_frame() -> None:
+    rows: list[Row] = [(pack(">q", BIG), b'{"id": %d, "of": [%d, null]}' % (BIG, BIG), ()), (None, b'{"sku": "a"}', ())]
+    frame = Records([chunk_of(rows)]).to_pandas(key=LongDeserializer(), value=JsonDeserializer())
+    assert frame["key"].tolist() == [BIG, None]
+    first, second = frame["value"]
+    assert (first["id"], list(first["of"]), second["id"]) == (BIG, [BIG, None], None)
+
+
+@pytest.mark.slow
+def test_numbers_of_a_pandas_frame_without_nulls_are_no_objects() -> None:
+    frame = Records([chunk(ORDERS, b"1", b"2")]).to_pandas(value=JsonDeserializer())
+    assert (str(frame["value"].dtype), frame["value"].tolist()) == ("int64", [1, 2])
 
 
 @pytest.mark.parametrize("given_class", [JsonDeserializer, IntegerDeserializer, ByTopic])
