@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
@@ -82,6 +82,13 @@ def test_no_page_with_python_is_passed_over() -> None:
     fences = sum(page.read_text(encoding="utf-8").count("```py") for page in PAGES)
     assert len(found) == fences
     assert all(snippet.why_not is None or len(snippet.why_not) > 10 for snippet in found)
+
+
+def test_the_serializer_for_dead_letters_keeps_tombstones_and_bytes() -> None:
+    """A tombstone was written as the text null, which deletes nothing."""
+    snippet = next(each for each in of_page(TOP / "docs/howto/dead-letters.md") if "def to_json" in each.code)
+    to_json = cast("Callable[[object, object], bytes | None]", run(snippet, {})["to_json"])
+    assert [to_json(value, None) for value in (None, b"{", {"cents": 5})] == [None, b"{", b'{"cents": 5}']
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
