@@ -40,6 +40,11 @@ MAX_SCHEMA = 2**31 - 1
 ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
 
+# By when a registry has answered one request, unless the settings say otherwise: confluent-kafka's client waits for
+# ever, and a poll waits with it.
+ANSWERED_WITHIN_S = 10
+
+
 class FrameError(ValueError):
     """Bytes that no serializer of a schema registry has written."""
 
@@ -159,7 +164,7 @@ def client_of(registry: Registry, owner: object) -> SchemaRegistryClient:
         registry = {"url": registry}
     if isinstance(registry, Mapping):
         try:
-            client = SchemaRegistryClient(dict(registry))
+            client = SchemaRegistryClient({"timeout": ANSWERED_WITHIN_S, **registry})
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f"the settings of the schema registry: {error}") from error
         except OSError as error:  # of TLS as well: files that hold something else

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from confluent_kafka.serialization import SerializationContext as ConfluentConte
 
 from kwire import AsyncConsumer, Consumer, Record, RecordDeserializationError, SchemaRegistryUnavailableError
 from kwire.deserializers import AvroDeserializer
+from kwire.deserializers import registry as registry_module
 from kwire.processing import Processor, processor_loop
 from kwire.testing import Cluster
 
@@ -51,6 +53,22 @@ def test_a_registry_that_fails_is_told_and_the_record_comes_when_it_answers(
                 consumer.poll(10)
         registry.status = 200
         assert consumer.poll(10).values() == [{"id": 1}]
+
+
+def test_a_registry_that_never_answers_is_an_outage_too(
+    client: SchemaRegistryClient, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As behind a firewall. confluent-kafka's client waits for ever, and with it the poll, and `Processor.stop()`."""
+    monkeypatch.setattr(registry_module, "ANSWERED_WITHIN_S", 0.2)
+    write(client, cluster, 1)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        deserialize = AvroDeserializer({"url": f"http://127.0.0.1:{silent.getsockname()[1]}", "max.retries": 0})
+        given = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"}
+        with (
+            Consumer(given, "orders", value_deserializer=deserialize) as consumer,
+            pytest.raises(SchemaRegistryUnavailableError, match="cannot be reached: ReadTimeout"),
+        ):
+            consumer.poll(10)
 
 
 def test_an_event_loop_is_told_the_same(
