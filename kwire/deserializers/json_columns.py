@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kwire.deserializers.arrow_columns import as_type, data_of
+from kwire.deserializers.json_typed import exact, fitted
 
 _NAME = "value"
 _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
@@ -114,31 +115,9 @@ def _read(documents: pa.BinaryArray, explicit: pa.DataType | None, *, others: st
 def _read_one_by_one(documents: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
     """For what Arrow's reader does not take and Python's does: NaN, maps, fields that the type leaves out and that are
     text here and numbers there. Raises what is wrong with the first one."""
-    values = [json.loads(document) for document in documents.to_pylist()]
-    if wanted is not None:
-        with contextlib.suppress(*_NOT_READ):
-            return as_type(_read(documents, wanted, others="ignore"), wanted)
-        for value in values:
-            _check_whole(value, wanted)
-    return pa.array(values, wanted)
-
-
-def _check_whole(value: object, kind: pa.DataType) -> None:
-    """Arrow cuts the fractions off Python's numbers where it makes whole ones of them, and says nothing.
-
-    Raises:
-        ValueError: One has a fraction, or may have lost it to the size of the number.
-    """
-    match value:
-        case float() if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
-            if not value.is_integer() or abs(value) >= _EXACT:
-                raise ValueError(f"{value} is no whole number that {kind} holds as it was written")
-        case dict() if pa.types.is_struct(kind):
-            for field in kind:
-                _check_whole(value.get(field.name), field.type)
-        case dict() if pa.types.is_map(kind):
-            for each in value.values():
-                _check_whole(each, kind.item_type)
-        case list() if pa.types.is_nested(kind) and kind.num_fields == 1:
-            for each in value:
-                _check_whole(each, kind.field(0).type)
+    if wanted is None:
+        return pa.array([json.loads(document) for document in documents.to_pylist()])
+    values = [json.loads(document, parse_float=exact) for document in documents.to_pylist()]
+    with contextlib.suppress(*_NOT_READ):
+        return as_type(_read(documents, wanted, others="ignore"), wanted)
+    return pa.array([fitted(value, wanted) for value in values], wanted)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
+import re
+from datetime import UTC, date, datetime
 from decimal import Decimal
 
 import pyarrow as pa
@@ -158,6 +159,57 @@ def test_fractions_are_not_cut_off_to_fit_a_type(kind: pa.DataType, value: bytes
     """1.5 became 1, and sums were wrong without a word."""
     with pytest.raises(ValueError, match=r"is no whole number that .* holds as it was written"):
         JsonDeserializer(kind).to_arrow(column(value))
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (pa.timestamp("us", tz="UTC"), "2026-01-02T03:04:05.000006Z", datetime(2026, 1, 2, 3, 4, 5, 6, UTC)),
+        (pa.timestamp("us", tz="UTC"), "2026-01-02T03:04:05+02:00", datetime(2026, 1, 2, 1, 4, 5, tzinfo=UTC)),
+        (pa.timestamp("us", tz="UTC"), "2026-01-02 03:04:05", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)),
+        (pa.timestamp("ms"), "2026-01-02T03:04:05Z", datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC).replace(tzinfo=None)),
+        (pa.date32(), "2026-01-02", date(2026, 1, 2)),
+        (
+            pa.decimal128(38, 18),
+            "12345678901234567890.123456789012345678",
+            Decimal("12345678901234567890.123456789012345678"),
+        ),
+    ],
+    ids=str,
+)
+def test_times_and_decimals_are_read_beside_a_map_too(kind: pa.DataType, text: str, value: object) -> None:
+    """Arrow's reader knows no maps, and beside one each time and each decimal was refused."""
+    plain = pa.struct({"at": kind})
+    found = JsonDeserializer(plain).to_arrow(column(json.dumps({"at": text}).encode(), b"{}"))
+    beside = pa.struct({"at": kind, "tags": pa.map_(pa.string(), kind)})
+    document = json.dumps({"at": text, "tags": {"a": text}}).encode()
+    assert JsonDeserializer(beside).to_arrow(column(document, b"{}")).field("at") == found.field("at")
+    assert found.to_pylist() == [{"at": value}, {"at": None}]
+
+
+def test_decimals_beside_a_map_are_those_that_were_written() -> None:
+    kind = pa.struct({"cents": pa.decimal128(38, 18), "x": pa.float64(), "sums": pa.map_(pa.string(), pa.float32())})
+    document = b'{"cents": 12345678901234567890.123456789012345678, "x": 0.1, "sums": {"a": 1e99999999999999999999}}'
+    (found,) = JsonDeserializer(kind).to_arrow(column(document)).to_pylist()
+    wanted = Decimal("12345678901234567890.123456789012345678")
+    assert found == {"cents": wanted, "x": 0.1, "sums": [("a", float("inf"))]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        (pa.timestamp("us", tz="UTC"), "2026-01-02T03:04:05.123456789Z"),
+        (pa.timestamp("ns"), "9999-12-31T00:00:00Z"),
+        (pa.date32(), "soon"),
+        (pa.time64("us"), "03:04:05"),
+        (pa.decimal128(5, 2), "much"),
+    ],
+    ids=str,
+)
+def test_text_that_is_no_time_of_the_type_is_named(kind: pa.DataType, text: str) -> None:
+    """The error was that a str is no int."""
+    with pytest.raises(ValueError, match=rf"the text '{re.escape(text)}' cannot be read as {re.escape(str(kind))}"):
+        JsonDeserializer(pa.struct({"at": kind})).to_arrow(column(json.dumps({"at": text}).encode()))
 
 
 @pytest.mark.parametrize(
