@@ -415,8 +415,7 @@ class Dispatcher(Generic[K, V]):
         self, entry: _Entry[K, V], error: BaseException, now_ms: float, attempt: DeadLetterAttempt[K, V] | None
     ) -> Verdict:
         run, source = entry.run, entry.source
-        is_dead_lettering = attempt is not None and isinstance(error, Exception)
-        if is_dead_lettering or isinstance(error, BreakdownError | MemoryError):
+        if attempt is not None or isinstance(error, BreakdownError | MemoryError):
             run.breakdowns += 1
             reason = repr(error) if attempt is None else f"the dead-letter function raised {error!r}"
             return self._failures.of_workers(

@@ -21,6 +21,7 @@ from kwire.errors import (
     InvalidArgumentError,
     ProcessingError,
     SchemaRegistryUnavailableError,
+    WorkerError,
 )
 from kwire.fetching.columns import Records
 from kwire.processing import Processor, Retry, decode
@@ -304,6 +305,26 @@ def test_a_handler_that_ends_its_thread_ends_the_processor(new_consumer: NewCons
 
     with pytest.raises(ProcessingError, match="SystemExit"):
         Processor(new_consumer(), handle, on_failure="skip").run()
+
+
+def test_a_dead_letter_function_that_ends_its_thread_is_named_and_the_handler_is_not(
+    new_consumer: NewConsumer, orders: Orders
+) -> None:
+    """The error said that the handler had failed, once more than it was called, and of a list it named the first."""
+    orders(2)
+
+    def handle(_records: list[BytesRecord]) -> None:
+        raise ValueError("no such customer")
+
+    def keep(record: BytesRecord, _error: Exception) -> None:
+        if record.offset == 1:
+            raise SystemExit("the disk is full")
+
+    processor = Processor(new_consumer(), handle, batch_size=2, retry=Retry(max_attempts=1), on_failure=keep)
+    told = r"orders-0 offset 1: .* the dead-letter function raised SystemExit\('the disk is full'\)"
+    with pytest.raises(WorkerError, match=told):
+        processor.run()
+    assert processor.status().failed_attempts == 1
 
 
 # --- the end ----------------------------------------------------------------------------------------------------------
