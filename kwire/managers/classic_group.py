@@ -168,6 +168,8 @@ class ClassicGroupManager:
         if leave_group is not False:
             self._member.flags.leaves_for_good = leave_group is True
             self.leave("the consumer was closed")
+            if self._join.may_make_member and not self._member.keeps_place:
+                self.leaving.await_member()
 
     def rejoin_needed(self, reason: str) -> None:
         """Give back what is owned and join again, now or as soon as the rebalance under way is through."""

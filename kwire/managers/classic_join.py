@@ -56,6 +56,13 @@ class ClassicJoin:
         self._topics: frozenset[str] = frozenset()
         """What the newest JoinGroup named: another subscription may have been made since."""
         self._outgoing: list[AnyUnsentRequest] = []
+        self._nameless: set[Attempt] = set()
+        """The attempts of open joins without a member id."""
+
+    @property
+    def may_make_member(self) -> bool:
+        """Whether a join is open whose answer brings the id of a new member."""
+        return bool(self._nameless)
 
     def take_requests(self) -> Sequence[AnyUnsentRequest]:
         """What is to be sent now."""
@@ -73,6 +80,8 @@ class ClassicJoin:
             return
         self._topics = self._subscription.topics
         attempt = member.start_attempt()
+        if member.identity.member_id == NO_MEMBER_ID:
+            self._nameless.add(attempt)
         member.leaving.stop_retrying()
         member.flags.rejoin_wanted = False
         member.request.sent()
@@ -82,7 +91,7 @@ class ClassicJoin:
                 request=request,
                 destination=destination,
                 on_answer=partial(self._on_join_answer, attempt),
-                on_failure=partial(self._on_unanswered, attempt, destination, ClassicEvent.JOIN_FAILED),
+                on_failure=partial(self._on_join_failure, attempt, destination),
                 timeout_ms=max(self._config.request_timeout_ms, self._config.max_poll_interval_ms + JOIN_GRACE_MS),
             )
         )
@@ -111,6 +120,7 @@ class ClassicJoin:
             member.fire(ClassicEvent.JOIN_FAILED)
         else:
             self._on_group_error(code, "joining", ClassicEvent.JOIN_FAILED, now_ms)
+        self._closed(attempt)
 
     def _leave_behind(self, code: ErrorCode, member_id: str) -> None:
         """A join that nobody waits for any more has made a member: without a leave it would hold up the group until its
@@ -119,6 +129,16 @@ class ClassicJoin:
         is_new = member_id not in (NO_MEMBER_ID, member.identity.member_id)
         if is_new and code in (ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED):
             member.send_leave(member.identity._replace(member_id=member_id), "the join was given up")
+
+    def _on_join_failure(self, attempt: Attempt, asked: Destination, error: KafkaError, now_ms: float) -> None:
+        self._on_unanswered(attempt, asked, ClassicEvent.JOIN_FAILED, error, now_ms)
+        self._closed(attempt)
+
+    def _closed(self, attempt: Attempt) -> None:
+        """This join is open no longer, and what it made has been told to leave if need be."""
+        self._nameless.discard(attempt)
+        if not self._nameless:
+            self._member.leaving.member_came()
 
     def _joined(self, answer: JoinGroupResponse, now_ms: float) -> None:
         if answer.protocol_type not in (None, PROTOCOL_TYPE):

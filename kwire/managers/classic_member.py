@@ -97,6 +97,11 @@ class ClassicMember:
         return self._machine.state
 
     @property
+    def keeps_place(self) -> bool:
+        """Whether the group keeps its place: a static member's outlives it (KIP-345), unless it is told to leave it."""
+        return self.identity.group_instance_id is not None and not self.flags.leaves_for_good
+
+    @property
     def facts(self) -> GroupFacts:
         """What there is to know of the present state."""
         return FACTS[self._machine.state]
@@ -227,9 +232,7 @@ class ClassicMember:
     def send_leave(self, identity: GroupIdentity, reason: str) -> None:
         """Tell the coordinator that this member is gone."""
         reply, self._leave_reply = self._leave_reply, None
-        # A static member's place outlives it (KIP-345), unless it is told to leave it.
-        keeps_place = identity.group_instance_id is not None and not self.flags.leaves_for_good
-        if identity.member_id and not keeps_place:
+        if identity.member_id and not self.keeps_place:
             # An open join blocks the coordinator's connection, perhaps until the rebalance timeout: go around it.
             channel = Channel.CONTROL if self.request.in_flight else None
             self.leaving.send(partial(leave_request, identity, reason), channel=channel, reply=reply)

@@ -17,7 +17,7 @@ from kwire.events import Reply
 from kwire.logs import part_logger
 from kwire.managers.base import RequestState
 from kwire.managers.find_coordinator import COORDINATOR_MOVED, FindCoordinatorManager
-from kwire.managers.unsent import Channel, Destination, PollResult, UnsentRequest
+from kwire.managers.unsent import NOTHING_TO_SEND, Channel, Destination, PollResult, UnsentRequest
 from kwire.protocol.error_codes import ErrorCode, error_for
 from kwire.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -28,7 +28,8 @@ from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRes
 log = part_logger("group")
 
 MAX_TRIES = 2
-PATIENCE_MS = 2_000.0  # for a second try: closing the consumer of a cluster that is gone takes no longer
+# For a second try, or a member's id: closing the consumer of a cluster that is gone takes no longer.
+PATIENCE_MS = 2_000.0
 
 Request: TypeAlias = LeaveGroupRequest | ConsumerGroupHeartbeatRequest
 Answer: TypeAlias = LeaveGroupResponse | ConsumerGroupHeartbeatResponse
@@ -55,10 +56,22 @@ class Leaving:
         self._coordinator = coordinator
         self._backoff = backoff
         self._open: list[_Leave] = []
+        self._awaits_member = False
+        self._awaits_until_ms = NEVER_MS
 
     @property
     def idle(self) -> bool:
-        return not self._open
+        return not (self._open or self._awaits_member)
+
+    def await_member(self) -> None:
+        """The consumer ends, and a join that is open may still make a member: its id comes with the answer, and only
+        then it can be told to leave. Not idle until `member_came`, or until that takes too long."""
+        self._awaits_member = True
+        self._awaits_until_ms = NEVER_MS
+
+    def member_came(self) -> None:
+        """No join is open any more whose answer brings an id. If it brought one, `send` was called with it."""
+        self._awaits_member = False
 
     def send(
         self, make: Callable[[int], Request], *, channel: Channel | None = None, reply: Reply[None] | None = None
@@ -84,8 +97,19 @@ class Leaving:
     def poll(self, now_ms: float) -> PollResult:
         for leave in [one for one in self._open if now_ms >= one.until_ms and not one.state.in_flight]:
             self._end(leave)
-        if self.idle:
-            return PollResult([])
+        awaits_at_ms = self._watch_member(now_ms)
+        result = self._poll(now_ms) if self._open else NOTHING_TO_SEND
+        return PollResult(result.requests, min(result.wake_at_ms, awaits_at_ms))
+
+    def _watch_member(self, now_ms: float) -> float:
+        """When waiting for a member's id is over."""
+        if not self._awaits_member:
+            return NEVER_MS
+        self._awaits_until_ms = min(self._awaits_until_ms, now_ms + PATIENCE_MS)
+        self._awaits_member = now_ms < self._awaits_until_ms
+        return self._awaits_until_ms if self._awaits_member else NEVER_MS
+
+    def _poll(self, now_ms: float) -> PollResult:
         self._coordinator.need()
         destination = self._coordinator.destination
         waiting = [one for one in self._open if not one.state.in_flight]

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kwire.managers.leaving import PATIENCE_MS
 from kwire.managers.unsent import Channel
 from kwire.model import TopicPartition
-from kwire.protocol.messages.leave_group import LeaveGroupRequest
+from kwire.protocol.error_codes import ErrorCode
+from kwire.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 if TYPE_CHECKING:
     from tests.managers.scenario import Scenario
@@ -68,3 +71,55 @@ def test_a_static_member_that_is_overdue_keeps_its_place(make_scenario: MakeScen
     scenario.advance(1_500)
     assert not scenario.pending(LeaveGroupRequest)
     scenario.serve()
+
+
+# --- while the first join is open: the broker has made a member, whose id is still on its way ---------------------
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.MEMBER_ID_REQUIRED])
+def test_the_end_waits_for_the_id_of_the_member_that_an_open_join_makes(scenario: Scenario, code: ErrorCode) -> None:
+    """All the others' next rebalance waited for that member until its session timed out, 45 s."""
+    scenario.start_joining("orders")
+    leaving = scenario.managers.membership.leaving
+    assert farewell(scenario, None) == []
+    assert not leaving.idle
+    scenario.answer(JoinGroupRequest, JoinGroupResponse(error_code=code, generation_id=1, member_id="member-x"))
+    assert [member.member_id for member in scenario.written_for(LeaveGroupRequest, 5).members] == ["member-x"]
+    assert not leaving.idle
+    scenario.answer(LeaveGroupRequest, LeaveGroupResponse())
+    assert leaving.idle
+
+
+def test_the_end_waits_too_if_the_application_has_unsubscribed_before(scenario: Scenario) -> None:
+    scenario.start_joining("orders")
+    scenario.unsubscribe()
+    farewell(scenario, None)
+    assert not scenario.managers.membership.leaving.idle
+
+
+def test_the_end_does_not_wait_long_for_an_id(scenario: Scenario) -> None:
+    """Brokers before 2.2 make a member without asking it to join again: their answer waits for the other members."""
+    scenario.start_joining("orders")
+    farewell(scenario, None)
+    scenario.turn()
+    scenario.advance(PATIENCE_MS - 1)
+    assert not scenario.managers.membership.leaving.idle
+    scenario.advance(1)
+    assert scenario.managers.membership.leaving.idle
+
+
+def test_the_end_does_not_wait_for_an_id_that_does_not_come(scenario: Scenario) -> None:
+    scenario.start_joining("orders")
+    farewell(scenario, None)
+    scenario.fail(JoinGroupRequest)
+    assert scenario.managers.membership.leaving.idle
+
+
+@pytest.mark.parametrize(("instance_id", "leave_group"), [(None, False), ("i1", None)])
+def test_who_keeps_its_place_does_not_wait_for_its_id(
+    make_scenario: MakeScenario, instance_id: str | None, leave_group: bool | None
+) -> None:
+    scenario = make_scenario(group_instance_id=instance_id)
+    scenario.start_joining("orders")
+    assert farewell(scenario, leave_group) == []
+    assert scenario.managers.membership.leaving.idle
