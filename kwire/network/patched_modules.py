@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 
-# What trio and the network thread use, by the names that each library asks for.
-_GEVENT_NAMES = ("threading", "_thread", "socket", "select", "ssl")
-_EVENTLET_NAMES = ("thread", "socket", "select")
+# What trio and the network thread use, by the names that each library asks for. An import of trio runs a subprocess.
+_GEVENT_NAMES = ("threading", "_thread", "socket", "select", "ssl", "subprocess")
+# All that can be asked for: whichever it is, eventlet puts its own lock in the place of `threading.RLock`.
+_EVENTLET_NAMES = ("thread", "socket", "select", "os", "time", "subprocess", "psycopg", "MySQLdb", "builtins")
 
 
 def patched_by() -> str | None:

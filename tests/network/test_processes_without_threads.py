@@ -47,6 +47,22 @@ def test_eventlet_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         Consumer(bootstrap_servers="127.0.0.1:9")
 
 
+def test_eventlet_is_refused_whatever_it_has_patched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It changes locks in any case. The network thread died of an error of trio, and asked to report a bug."""
+    patcher = ModuleType("eventlet.patcher")
+    monkeypatch.setitem(vars(patcher), "is_monkey_patched", lambda name: name == "time")
+    monkeypatch.setitem(sys.modules, "eventlet.patcher", patcher)
+    assert patched_by() == "eventlet.monkey_patch() has patched time"
+
+
+def test_gevent_is_refused_that_has_patched_subprocesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The import of trio failed in the network thread, which asked to report a bug."""
+    monkey = ModuleType("gevent.monkey")
+    monkeypatch.setitem(vars(monkey), "is_module_patched", lambda name: name == "subprocess")
+    monkeypatch.setitem(sys.modules, "gevent.monkey", monkey)
+    assert patched_by() == "gevent.monkey has patched subprocess"
+
+
 def test_a_library_that_has_patched_nothing_is_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkey = ModuleType("gevent.monkey")
     monkeypatch.setitem(vars(monkey), "is_module_patched", lambda _name: False)
