@@ -78,6 +78,7 @@ class RequestManagers:
         backoff = Backoff(config.retry_backoff_ms, config.retry_backoff_max_ms, environment.chance)
         self._config = config
         self._deliver = deliver = environment.deliver
+        self._early: list[AnyUnsentRequest] = []
         self._metrics = environment.metrics or ConsumerMetrics()
         self._catch_up_due_ms = -NEVER_MS
         self.subscription = subscription
@@ -214,12 +215,17 @@ class RequestManagers:
         """As `poll`, for commits alone: the consumer is being closed, so nobody joins or fetches any more."""
         return self._poll((self.offset_commit, self.coordinator), now_ms)
 
+    def make_commits_now(self, now_ms: float) -> None:
+        """The next event ends the membership: the commits that were made before it are the member's. They are sent with
+        the next poll, in front of the leave."""
+        self._early += self.offset_commit.poll(now_ms).requests
+
     def poll_leaving(self, now_ms: float) -> PollResult:
         """As `poll`, for requests to leave alone."""
         return self._poll((self.membership.leaving, self.coordinator), now_ms)
 
     def _poll(self, managers: Iterable[RequestManager], now_ms: float) -> PollResult:
-        requests: list[AnyUnsentRequest] = []
+        requests, self._early = self._early, []
         wake_at_ms = NEVER_MS
         for manager in managers:
             result = manager.poll(now_ms)

@@ -148,6 +148,7 @@ class Inbox:
         event.reply.succeed(None)
 
     def _unsubscribe(self, event: Unsubscribe) -> None:
+        self._managers.make_commits_now(self._now_ms)
         self._subscription.unsubscribe()  # the view shows it when the reply is there, which may be at once
         self._managers.membership.leave("the consumer unsubscribed", event.reply)
 

@@ -26,6 +26,7 @@ from kwire.protocol.error_codes import ErrorCode
 from kwire.protocol.messages.find_coordinator import FindCoordinatorRequest
 from kwire.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.protocol.messages.join_group import JoinGroupRequest
+from kwire.protocol.messages.leave_group import LeaveGroupRequest
 from kwire.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitResponse,
@@ -696,6 +697,22 @@ def test_the_answer_to_a_commit_of_an_older_generation_does_not_touch_the_new_on
     assert isinstance(error_of(reply), CommitFailedError)
     assert scenario.managers.membership.identity().generation_id == 2
     assert not scenario.callbacks
+
+
+def test_a_commit_that_was_made_before_an_unsubscribe_is_the_members_and_goes_before_its_leave(
+    scenario: Scenario,
+) -> None:
+    """Both in one turn: the commit was sent as that of a consumer without a membership, and refused."""
+    scenario.become_stable(O0, generation=4)
+    scenario.post_beside_an_answer(CommitAsync({O0: OffsetAndMetadata(5)}, None))
+    scenario.unsubscribe()
+    request = scenario.request(OffsetCommitRequest)
+    assert (request.generation_id_or_member_epoch, request.member_id) == (4, "member-a")
+    sent = [type(unsent.request) for unsent in scenario.unanswered]
+    assert sent.index(OffsetCommitRequest) < sent.index(LeaveGroupRequest)
+    assert {unsent.destination.channel for unsent in scenario.unanswered[sent.index(OffsetCommitRequest) :]} == {
+        Channel.COORDINATOR
+    }
 
 
 # --- auto-commit ------------------------------------------------------------------------------------------------

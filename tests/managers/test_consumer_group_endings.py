@@ -835,6 +835,17 @@ def test_an_asynchronous_commit_with_a_stale_epoch_may_be_made_again(scenario: C
     scenario.accept(2)
 
 
+def test_a_commit_that_was_made_before_an_unsubscribe_is_the_members(scenario: ConsumerScenario) -> None:
+    """Both in one turn: the commit was sent as that of a consumer without a membership, and refused."""
+    scenario.own(O0)
+    scenario.post_beside_an_answer(CommitAsync({O0: OffsetAndMetadata(5)}, None))
+    scenario.unsubscribe()
+    sent, leave = scenario.request(OffsetCommitRequest), scenario.heartbeat
+    assert (sent.member_id, leave.member_epoch) == (leave.member_id, -1)
+    assert sent.generation_id_or_member_epoch > 0
+    scenario.answer_commit()
+
+
 @pytest.mark.parametrize("code", [C.UNKNOWN_MEMBER_ID, C.FENCED_MEMBER_EPOCH, C.GROUP_ID_NOT_FOUND])
 def test_a_commit_may_be_the_first_to_hear_of_a_fence(scenario: ConsumerScenario, code: ErrorCode) -> None:
     scenario.own(O0)
