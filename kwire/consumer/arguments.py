@@ -36,7 +36,7 @@ MAX_TEXT_BYTES = 2**15 - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # From here on a timeout may be meant in milliseconds.
 LONG_SECONDS = 100
-# From here on it is meant to last for ever: 31 years, or 11 days if these are milliseconds.
+# From here on a timeout means for ever: it is 31 years, or 11 days in milliseconds.
 ENDLESS_SECONDS = 10**9
 # Seconds since 1970, of the years 2001 to 2286. Taken for milliseconds, they would be in early 1970.
 AS_SECONDS = range(10**9, 10**10)
@@ -44,11 +44,8 @@ AS_SECONDS = range(10**9, 10**10)
 
 def milliseconds(timeout: Timeout) -> float:
     """A timeout as it is counted inside. Infinity means for ever."""
-    if isinstance(timeout, timedelta):
-        seconds = timeout.total_seconds()
-    elif (number := float_of(timeout)) is not None:
-        seconds = number
-    else:
+    seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else float_of(timeout)
+    if seconds is None:
         raise InvalidArgumentError(f"a timeout is a number of seconds or a timedelta, not {timeout!r}")
     if not seconds >= 0:  # also true of NaN, which no clock ever reaches
         raise InvalidArgumentError(f"a timeout cannot be negative: {seconds}")
@@ -56,7 +53,7 @@ def milliseconds(timeout: Timeout) -> float:
 
 
 def float_of(given: object) -> float | None:
-    """Any number as a float, and as infinity where it is too great for that; None if it is no number."""
+    """Any number as a float, or None if it is no number. A number that is too great for a float is infinity."""
     if isinstance(given, float):
         return given
     if not isinstance(given, Real | Decimal):

@@ -296,7 +296,7 @@ def _problem(listener: object, name: str, *, may_await: bool) -> str | None:
 
 def uncallable_with(function: object, arguments: int) -> str | None:
     """Why this cannot be called with this many positional arguments; None if it can, or does not say."""
-    if isinstance(function, FunctionType):  # as a rule, perhaps with each record: a signature takes 20 us
+    if isinstance(function, FunctionType):  # most are, and `inspect.signature` would take 20 us for each commit
         code = function.__code__
         if code.co_argcount == arguments and not code.co_kwonlyargcount:
             return None

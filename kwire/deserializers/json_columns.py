@@ -12,13 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from kwire.deserializers.arrow_columns import as_type, data_of
-from kwire.deserializers.json_typed import exact, fitted
+from kwire.deserializers.json_typed import INEXACT_FROM, exact_number, fitted
 
 _NAME = "value"
 _NOT_READ = (pa.ArrowInvalid, pa.ArrowNotImplementedError)
 _SAMPLE_ROWS = 64
-_EXACT = 2.0**53
-"""From here on a float stands for more than one whole number."""
 
 
 def column_of(column: pa.BinaryArray, wanted: pa.DataType | None) -> pa.Array:
@@ -80,7 +78,7 @@ def _has_times(kind: pa.DataType) -> bool:
 def _may_be_rounded(found: pa.Array) -> bool:
     """Whether it has floats that may have been whole numbers of more digits."""
     if pa.types.is_floating(found.type):
-        return bool(pc.any(pc.greater_equal(pc.abs(found), _EXACT)).as_py())
+        return bool(pc.any(pc.greater_equal(pc.abs(found), INEXACT_FROM)).as_py())
     if pa.types.is_list(found.type):
         return _may_be_rounded(found.flatten())
     return pa.types.is_struct(found.type) and any(map(_may_be_rounded, found.flatten()))
@@ -117,7 +115,7 @@ def _read_one_by_one(documents: pa.BinaryArray, wanted: pa.DataType | None) -> p
     text here and numbers there. Raises what is wrong with the first one."""
     if wanted is None:
         return pa.array([json.loads(document) for document in documents.to_pylist()])
-    values = [json.loads(document, parse_float=exact) for document in documents.to_pylist()]
+    values = [json.loads(document, parse_float=exact_number) for document in documents.to_pylist()]
     with contextlib.suppress(*_NOT_READ):
         return as_type(_read(documents, wanted, others="ignore"), wanted)
     return pa.array([fitted(value, wanted) for value in values], wanted)

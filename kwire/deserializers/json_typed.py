@@ -1,6 +1,6 @@
-"""What Python's parser makes of JSON, as Arrow takes it for a given type: times and decimals too, nothing cut off.
+"""Converts what Python's JSON parser returns to what Arrow takes for a given type, without a loss.
 
-Contract: numbers with a point or an exponent come from `exact`, so that decimals are what was written.
+Contract: the parser reads numbers with a point or an exponent by `exact_number`, so that decimals are what was written.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from decimal import Decimal, InvalidOperation
 
 import pyarrow as pa
 
-_EXACT = 2.0**53
+INEXACT_FROM = 2.0**53
 """From here on a float stands for more than one whole number."""
 
 
-def exact(text: str) -> Decimal | float:
-    """What JSON's parser takes for a float."""
+def exact_number(text: str) -> Decimal | float:
+    """A number with a point or an exponent, for `parse_float=` of `json.loads`."""
     try:
         return Decimal(text)
     except InvalidOperation:  # its exponent has twenty digits, say
@@ -48,14 +48,14 @@ def _number(value: Decimal | float, kind: pa.DataType) -> object:
         return value
     number = float(value)
     is_whole = pa.types.is_integer(kind) or pa.types.is_temporal(kind)
-    # Arrow cuts the fractions off Python's numbers where it makes whole ones of them, and says nothing.
-    if is_whole and (not number.is_integer() or abs(number) >= _EXACT):
+    # Arrow would cut off the fraction of a Python number without an error.
+    if is_whole and (not number.is_integer() or abs(number) >= INEXACT_FROM):
         raise ValueError(f"{value} is no whole number that {kind} holds as it was written")
     return number
 
 
 def _text(value: str, kind: pa.DataType) -> object:
-    """Arrow's conversion of Python's values reads no text as a time or a decimal, as its reader of JSON does."""
+    """Arrow's reader of JSON reads times and decimals from text; its conversion of Python values does not."""
     if not (pa.types.is_temporal(kind) or pa.types.is_decimal(kind)):
         return value
     try:

@@ -39,9 +39,8 @@ _VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 MAX_SCHEMA = 2**31 - 1
 ID_HEADERS = {"key": "__key_schema_id", "value": "__value_schema_id"}
 
-
-# By when a registry has answered one request, unless the settings say otherwise: confluent-kafka's client waits for
-# ever, and a poll waits with it.
+# How long a registry has for an answer, unless the settings say otherwise. Without a limit, confluent-kafka's client
+# waits for ever, and a poll with it.
 ANSWERED_WITHIN_S = 10
 
 

@@ -135,7 +135,7 @@ class ClassicJoin:
         self._closed(attempt)
 
     def _closed(self, attempt: Attempt) -> None:
-        """This join is open no longer, and what it made has been told to leave if need be."""
+        """This join is no longer open. If it made a member that nobody wants, that member was told to leave."""
         self._nameless.discard(attempt)
         if not self._nameless:
             self._member.leaving.member_came()

@@ -56,22 +56,21 @@ class Leaving:
         self._coordinator = coordinator
         self._backoff = backoff
         self._open: list[_Leave] = []
-        self._awaits_member = False
-        self._awaits_until_ms = NEVER_MS
+        self._awaits_member_until_ms: float | None = None
+        """See `await_member`; None if nobody waits, never until a poll has set the time."""
 
     @property
     def idle(self) -> bool:
-        return not (self._open or self._awaits_member)
+        return not self._open and self._awaits_member_until_ms is None
 
     def await_member(self) -> None:
-        """The consumer ends, and a join that is open may still make a member: its id comes with the answer, and only
-        then it can be told to leave. Not idle until `member_came`, or until that takes too long."""
-        self._awaits_member = True
-        self._awaits_until_ms = NEVER_MS
+        """The consumer ends, and a join that is open may still make a member. The join's answer brings the member's id,
+        which the request to leave needs. Not idle until `member_came`, or for `PATIENCE_MS`."""
+        self._awaits_member_until_ms = NEVER_MS
 
     def member_came(self) -> None:
-        """No join is open any more whose answer brings an id. If it brought one, `send` was called with it."""
-        self._awaits_member = False
+        """No join that may make a member is open any more. If one has made a member, `send` was called for it."""
+        self._awaits_member_until_ms = None
 
     def send(
         self, make: Callable[[int], Request], *, channel: Channel | None = None, reply: Reply[None] | None = None
@@ -98,18 +97,20 @@ class Leaving:
         for leave in [one for one in self._open if now_ms >= one.until_ms and not one.state.in_flight]:
             self._end(leave)
         awaits_at_ms = self._watch_member(now_ms)
-        result = self._poll(now_ms) if self._open else NOTHING_TO_SEND
+        result = self._poll_open(now_ms) if self._open else NOTHING_TO_SEND
         return PollResult(result.requests, min(result.wake_at_ms, awaits_at_ms))
 
     def _watch_member(self, now_ms: float) -> float:
         """When waiting for a member's id is over."""
-        if not self._awaits_member:
+        if self._awaits_member_until_ms is None:
             return NEVER_MS
-        self._awaits_until_ms = min(self._awaits_until_ms, now_ms + PATIENCE_MS)
-        self._awaits_member = now_ms < self._awaits_until_ms
-        return self._awaits_until_ms if self._awaits_member else NEVER_MS
+        if now_ms >= self._awaits_member_until_ms:
+            self._awaits_member_until_ms = None
+            return NEVER_MS
+        self._awaits_member_until_ms = min(self._awaits_member_until_ms, now_ms + PATIENCE_MS)
+        return self._awaits_member_until_ms
 
-    def _poll(self, now_ms: float) -> PollResult:
+    def _poll_open(self, now_ms: float) -> PollResult:
         self._coordinator.need()
         destination = self._coordinator.destination
         waiting = [one for one in self._open if not one.state.in_flight]

@@ -40,7 +40,7 @@ class PendingCommit:
         topic_ids: The ids of the topics that the positions are in.
         unknown: Since when a broker does not know one of these topics.
         void: The error of positions that were left out, since another topic has the name now.
-        superseded: Earlier commits, oldest first, that the request of this one is for, too.
+        superseded: Earlier commits, oldest first. They are not sent, and end as this one does.
     """
 
     __slots__ = (
@@ -102,14 +102,14 @@ class PendingCommit:
         return code is ErrorCode.NONE or (self.is_last and code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     def supersedes(self, earlier: PendingCommit) -> bool:
-        """Whether nothing is left of the earlier commit once this one, which follows it, is carried out. One that is
-        retried has a caller who waits, and is sent by itself."""
+        """Whether this commit, the next one, overwrites all of the earlier one. A commit that is retried has a caller
+        who waits, and is sent by itself."""
         if self.retries or earlier.retries:
             return False
         return self.offsets.keys() == earlier.offsets.keys() and self.topic_ids == earlier.topic_ids
 
     def take_over(self, earlier: PendingCommit) -> None:
-        """Have the outcome of this commit be the earlier one's, too, which is not sent."""
+        """The earlier commit is not sent, and ends as this one does."""
         self.superseded, earlier.superseded = earlier.superseded, []
         self.superseded.append(earlier)
 

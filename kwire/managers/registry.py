@@ -79,6 +79,7 @@ class RequestManagers:
         self._config = config
         self._deliver = deliver = environment.deliver
         self._early: list[AnyUnsentRequest] = []
+        """Requests that were made before their turn: the next poll sends them first."""
         self._metrics = environment.metrics or ConsumerMetrics()
         self._catch_up_due_ms = -NEVER_MS
         self.subscription = subscription
@@ -216,8 +217,8 @@ class RequestManagers:
         return self._poll((self.offset_commit, self.coordinator), now_ms)
 
     def make_commits_now(self, now_ms: float) -> None:
-        """The next event ends the membership: the commits that were made before it are the member's. They are sent with
-        the next poll, in front of the leave."""
+        """The membership is about to end. Commits that were made before belong to it, so their requests are made now.
+        The next poll sends them in front of the leave."""
         self._early += self.offset_commit.poll(now_ms).requests
 
     def poll_leaving(self, now_ms: float) -> PollResult:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import sys
 
-# What trio and the network thread use, by the names that each library asks for. An import of trio runs a subprocess.
+# What trio and the network thread use, by the names that each library asks for. Importing trio starts a subprocess.
 _GEVENT_NAMES = ("threading", "_thread", "socket", "select", "ssl", "subprocess")
-# All that can be asked for: whichever it is, eventlet puts its own lock in the place of `threading.RLock`.
+# Every name there is: whichever of them it patches, eventlet replaces `threading.RLock` as well.
 _EVENTLET_NAMES = ("thread", "socket", "select", "os", "time", "subprocess", "psycopg", "MySQLdb", "builtins")
 
 

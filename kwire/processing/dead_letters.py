@@ -70,9 +70,9 @@ def dead_letter_topic(producer: SendingProducer | ProducingProducer, topic: str)
     """A function for `Processor(on_failure=...)` that sends failed records to a topic.
 
     Key, value and headers are sent as deserialized: a producer with matching serializers makes the same bytes of them.
-    Of a record that cannot be deserialized the bytes of the log are sent. A producer with serializers has to let those
-    through, and None: else a tombstone becomes a value. Further headers say where the record comes from, and what it
-    failed with.
+    Of a record that cannot be deserialized the bytes of the log are sent. So serializers have to return bytes as they
+    are, and None as well: otherwise a tombstone becomes a value. Further headers say where the record comes from, and
+    what it failed with.
 
     Args:
         producer: A producer of kafka-python or confluent-kafka, with acks=all. The user closes it.

@@ -122,9 +122,10 @@ class RecordColumns:
 
     def row_of(self, offset: int) -> int:
         """The first row with this offset, or a greater one; as many rows as there are if none has."""
-        dense = offset - self.first_offset if len(self) else 0  # as a rule no offset is missing in front of it
-        if 0 <= dense < len(self) and self.offset_at(dense) == offset:
-            return dense
+        if len(self):
+            row = offset - self.first_offset  # as a rule no offset is missing in front of it
+            if 0 <= row < len(self) and self.offset_at(row) == offset:
+                return row
         return bisect_left(range(len(self)), offset, key=self.offset_at)
 
     def offset_list(self, start: int = 0, stop: int | None = None) -> list[int]:
